@@ -1,0 +1,1 @@
+"""A million standing SQL queries on one Spark stream."""

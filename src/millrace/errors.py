@@ -1,0 +1,107 @@
+"""Every exception that millrace raises on purpose.
+
+A message has up to three parts. The first states the fact in one lower-case clause; the
+detail adds what the program knew at that moment; the hint says what the reader can do.
+Anything else that escapes (a bare ValueError, an AssertionError) is a bug in millrace.
+"""
+
+from __future__ import annotations
+
+
+class MillraceError(Exception):
+    """Base class; `code` is stable and is what programs and tests compare."""
+
+    code = "internal"
+
+    def __init__(self, message: str, *, detail: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message, self.detail, self.hint = message, detail, hint
+
+    def __str__(self) -> str:
+        labelled = (("detail", self.detail), ("hint", self.hint))
+        lines = [f"  {label}: {text}" for label, text in labelled if text]
+        return "\n".join([self.message, *lines])
+
+
+class SchemaError(MillraceError):
+    """A column or a type does not exist, or does not fit where it is used."""
+
+    code = "schema"
+
+
+class PlanError(MillraceError):
+    """A query or a declaration cannot be turned into something that runs."""
+
+    code = "plan"
+
+
+class NameTakenError(MillraceError):
+    """Something of that name exists already."""
+
+    code = "name_taken"
+
+
+class UnknownNameError(MillraceError):
+    """Nothing of that name exists."""
+
+    code = "unknown_name"
+
+
+class StoreError(MillraceError):
+    """The root directory could not be read or written."""
+
+    code = "store"
+
+
+class StoreFullError(StoreError):
+    """There is no room left where the root lives; the epoch is tried again later."""
+
+    code = "store_full"
+
+
+class CorruptionError(StoreError):
+    """A file of the root does not hold the bytes that were written to it."""
+
+    code = "corrupt"
+
+
+class FormatVersionError(StoreError):
+    """A file was written by a version of millrace that this one does not know."""
+
+    code = "format_version"
+
+
+class InUseError(StoreError):
+    """Another engine holds the root."""
+
+    code = "in_use"
+
+
+class FencedError(StoreError):
+    """A newer engine has taken the root over; this one must stop."""
+
+    code = "fenced"
+
+
+class IdentityError(StoreError):
+    """The root and Spark's checkpoint speak of different histories."""
+
+    code = "identity"
+
+
+class SourceError(MillraceError):
+    """A source could not be listed, opened or read."""
+
+    code = "source"
+
+
+class SinkError(MillraceError):
+    """A sink refused what was delivered to it."""
+
+    code = "sink"
+
+
+class MachineError(MillraceError):
+    """The machine lacks something that millrace needs, such as Java."""
+
+    code = "machine"
