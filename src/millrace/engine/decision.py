@@ -1,0 +1,106 @@
+"""Decisions: everything an epoch depends on besides its input and the state before it.
+
+They are written to `epochs/<id>.<attempt>` before the epoch runs and read back when it is
+replayed, so a replay does what the first run did. An epoch has a second attempt only while
+it is not committed: because a query took its tasks down, because the output of its tasks was
+too large for the driver, or because rows of one source partition turned out to lie in several
+tasks in an order that makes some of them late. The newest attempt is the one in force.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from millrace.engine.tally import Segments
+from millrace.operators.keys import BUCKET_BITS, N_BUCKETS
+from millrace.state import container
+from millrace.state.levels import MergeStep
+from millrace.state.root import Root
+
+Clocks = dict[str, dict[str, int]]
+"""For each stream and source partition, the greatest event time seen, in us."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which input an epoch has: Spark's query and batch, and the digest of its offsets.
+
+    Spark numbers batches from 0 again when its checkpoint is lost, so the number alone would
+    let new input pass for old.
+    """
+
+    query: str
+    epoch: int
+    digest: str
+    offsets: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided for one attempt at one epoch."""
+
+    identity: Identity
+    attempt: int
+    term: int
+    clock: int
+    catalog: str
+    clocks: Clocks
+    watermarks: dict[str, int] = field(default_factory=dict)
+    idle: dict[str, list[str]] = field(default_factory=dict)
+    suspended: tuple[int, ...] = ()
+    shards: tuple[int, ...] = (0, N_BUCKETS)
+    spread: bool = False
+    merges: tuple[MergeStep, ...] = ()
+    segments: dict[str, Segments] = field(default_factory=dict)
+    probe: bool = False
+
+    @property
+    def file(self) -> str:
+        """The name under which the decision is logged."""
+        return f"epochs/{self.identity.epoch:012d}.{self.attempt:03d}"
+
+    @property
+    def n_shards(self) -> int:
+        """How many shards the epoch runs in."""
+        return len(self.shards) - 1
+
+    def key_range(self, shard: int) -> tuple[int, int]:
+        """Return the keys of a shard, half-open: the hashes whose top bits are its buckets."""
+        width = 64 - BUCKET_BITS
+        return self.shards[shard] << width, self.shards[shard + 1] << width
+
+    def to_json(self) -> dict[str, Any]:
+        """Spell the decision as JSON."""
+        spelt = {name: getattr(self, name) for name in self.__slots__}
+        spelt["identity"] = asdict(self.identity)
+        spelt["merges"] = [each.to_json() for each in self.merges]
+        return spelt
+
+    @classmethod
+    def from_json(cls, spelt: dict[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
+        return cls(
+            **{
+                **spelt,
+                "identity": Identity(**spelt["identity"]),
+                "suspended": tuple(spelt["suspended"]),
+                "shards": tuple(spelt["shards"]),
+                "merges": tuple(MergeStep.from_json(each) for each in spelt["merges"]),
+            }
+        )
+
+    def write(self, root: Root) -> None:
+        """Log the decision; durable when it returns."""
+        written = root.put_if_absent(self.file, container.pack(self.to_json(), {}))
+        assert written, f"{self.file} exists: an attempt is logged once"
+
+    @classmethod
+    def read(cls, root: Root, file: str) -> Self:
+        """Read a logged decision."""
+        return cls.from_json(container.Container.open(root, file).meta)
+
+
+def attempts(root: Root, epoch: int) -> list[str]:
+    """Return the files of all logged attempts at an epoch, oldest first."""
+    return sorted(each.name for each in root.list(f"epochs/{epoch:012d}."))

@@ -1,0 +1,164 @@
+"""What a map task sends: tables pile up by kind and leave as chunks for their shards.
+
+Retained rows go to the shard that owns their bucket. Answers, late rows and dead letters need
+no particular shard and go to one chosen by the task's number, so that the work is spread.
+
+In an epoch whose shards run in the driver, a task that has more than `DRIVER_BYTES` to send
+sends a single mark instead; the driver then runs the epoch again, spread out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.engine import chunk as kinds
+from millrace.engine.catalog import QuerySpec
+from millrace.engine.chunk import Chunk, pack_table
+from millrace.engine.decision import Decision
+
+CHUNK_BYTES = 32 << 20
+DRIVER_BYTES = 64 << 20
+
+DEAD_LETTERS = pa.schema(
+    [
+        ("_key", pa.uint64()),
+        ("_time", pa.int64()),
+        ("stream", pa.string()),
+        ("source", pa.string()),
+        ("position", pa.int64()),
+        ("reason", pa.string()),
+        ("raw", pa.binary()),
+    ]
+)
+
+
+class Outgoing:
+    """The tables that one task has ready for the shards."""
+
+    def __init__(self, stream: str, task: int, decision: Decision) -> None:
+        self._stream, self._task, self._decision = stream, task, decision
+        self._tables: dict[tuple[int, str, str], list[pa.Table]] = {}
+        self._bytes = 0
+        self._sent = 0
+        self._ordinal = 0
+        self._oversize = False
+        self.n_dead = 0
+        self.n_results = 0
+
+    def add_results(
+        self, query: QuerySpec, answer: pa.RecordBatch, times: np.ndarray, late: np.ndarray
+    ) -> None:
+        """Send answers of a query."""
+        n_rows = answer.num_rows
+        leading = {
+            "_key": pa.array(np.full(n_rows, query.qid, np.uint64)),
+            "_time": pa.array(times),
+            "_late": pa.array(late),
+        }
+        self.n_results += n_rows
+        self._add(self._any_shard(), kinds.RESULTS, query.name, _table(leading, answer))
+
+    def add_rows(
+        self, rows: pa.RecordBatch, keys: np.ndarray, times: np.ndarray, buckets: np.ndarray
+    ) -> None:
+        """Send rows of a retained stream to the shards that own their buckets."""
+        table = _table({"_key": pa.array(keys), "_time": pa.array(times)}, rows)
+        bounds = np.asarray(self._decision.shards[1:-1], np.uint16)
+        owners = np.searchsorted(bounds, buckets, side="right")
+        for shard in range(self._decision.n_shards):
+            mine = table if not bounds.size else table.filter(pa.array(owners == shard))
+            if mine.num_rows:
+                self._add(shard, kinds.ROWS, self._stream, mine)
+
+    def add_late(
+        self, rows: pa.RecordBatch, times: np.ndarray, places: pa.Array, late: np.ndarray,
+        origin: str,
+    ) -> None:  # fmt: skip
+        """Send the rows that came too late to a table of their own."""
+        if not late.any():
+            return
+        mask = pa.array(late)
+        lost = rows.filter(mask)
+        leading = {
+            "_key": pa.array(np.zeros(lost.num_rows, np.uint64)),
+            "_time": pa.array(times[late]),
+            "_source": pa.repeat(origin, lost.num_rows),
+            "_position": places.filter(mask).cast(pa.int64()),
+        }
+        self._add(self._any_shard(), kinds.LATE, self._stream, _table(leading, lost))
+
+    def add_dead(
+        self, rows: pa.RecordBatch, places: pa.Array, reason: str, origin: str
+    ) -> None:
+        """Send typed rows that cannot be used to the dead letters, spelt as JSON."""
+        spelt = [repr_row(each) for each in rows.to_pylist()]
+        rejects = pa.table(
+            {
+                "ordinal": places.cast(pa.int64()),
+                "reason": pa.repeat(reason, rows.num_rows),
+                "raw": pa.array(spelt, pa.binary()),
+            }
+        )
+        self.add_rejects(rejects, origin)
+
+    def add_rejects(self, rejects: pa.Table, origin: str) -> None:
+        """Send what could not be read to the dead letters."""
+        n_rows = rejects.num_rows
+        self.n_dead += n_rows
+        columns = [
+            pa.array(np.zeros(n_rows, np.uint64)),
+            pa.array(np.full(n_rows, self._decision.clock, np.int64)),
+            pa.repeat(self._stream, n_rows),
+            pa.repeat(origin, n_rows),
+            rejects.column("ordinal"),
+            rejects.column("reason"),
+            rejects.column("raw").cast(pa.binary()),
+        ]
+        table = pa.Table.from_arrays(columns, schema=DEAD_LETTERS)
+        self._add(self._any_shard(), kinds.DEAD, self._stream, table)
+
+    def overflowing(self) -> Iterator[Chunk]:
+        """Yield chunks while too much is piled up here."""
+        if self._bytes >= CHUNK_BYTES:
+            yield from self.remaining()
+
+    def remaining(self) -> Iterator[Chunk]:
+        """Yield everything that is piled up, in an order that depends on content alone."""
+        self._sent += self._bytes
+        if not self._decision.spread and self._sent > DRIVER_BYTES:
+            if not self._oversize:
+                yield self.document(kinds.OVERSIZE, b"")
+            self._oversize = True
+            self._tables.clear()
+        for (shard, kind, name), tables in sorted(self._tables.items(), key=lambda each: each[0]):
+            yield self._chunk(shard, kind, name, pack_table(pa.concat_tables(tables)))
+        self._tables.clear()
+        self._bytes = 0
+
+    def document(self, kind: str, payload: bytes) -> Chunk:
+        """Return a chunk that is for the driver: the first shard passes it on."""
+        return self._chunk(0, kind, self._stream, payload)
+
+    def _add(self, shard: int, kind: str, name: str, table: pa.Table) -> None:
+        self._tables.setdefault((shard, kind, name), []).append(table)
+        self._bytes += table.nbytes
+
+    def _any_shard(self) -> int:
+        return self._task % self._decision.n_shards
+
+    def _chunk(self, shard: int, kind: str, name: str, payload: bytes) -> Chunk:
+        self._ordinal += 1
+        return Chunk(shard, self._stream, self._task, self._ordinal, kind, name, payload)
+
+
+def _table(leading: dict[str, pa.Array], rows: pa.RecordBatch) -> pa.Table:
+    names = [*leading, *rows.schema.names]
+    return pa.Table.from_arrays([*leading.values(), *rows.columns], names=names)
+
+
+def repr_row(row: dict[str, object]) -> bytes:
+    """Spell one row for a person; used for the rare row that is set aside."""
+    return repr(row).encode()

@@ -1,0 +1,166 @@
+"""Routing, the map side of an epoch: from arrived rows to chunks for the shards.
+
+    arrived rows ─► event time ─► lateness ─► answers of stateless queries ─► retained rows
+         │              │             │                    │                       │
+       dead           dead          late                results                  rows
+                                                                    each a chunk for one shard
+
+One `Router` handles one task's share of one stream, batch by batch, and keeps only what
+leaves: answers, retained rows and what went wrong. A row that no query and no retention wants
+is not carried further.
+
+Cost: one pass of Arrow kernels per query over the stream's batch; nothing per row in Python.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millrace import failpoints
+from millrace.engine import chunk as kinds
+from millrace.engine.catalog import Catalog, QuerySpec
+from millrace.engine.chunk import Chunk, pack_table
+from millrace.engine.decision import Decision
+from millrace.engine.lateness import Lateness
+from millrace.engine.outgoing import Outgoing
+from millrace.engine.streams import StreamSpec
+from millrace.engine.tally import Failure, Position, Tally
+from millrace.operators.keys import bucket_of, hash_columns
+from millrace.operators.select import Function, matching, project
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrived:
+    """Some rows of a stream as a source delivered them.
+
+    `places` says where each row stood in its source (what a dead letter is found by), `rejects`
+    holds what could not be read at all. `partition` and `begin` are given by sources that know
+    their own order; otherwise both come from the columns that the stream declares.
+    """
+
+    rows: pa.RecordBatch
+    places: pa.Array
+    rejects: pa.Table | None = None
+    partition: str = ""
+    begin: Position | None = None
+    origin: str = ""
+
+
+class Router:
+    """One task's share of one stream in one epoch."""
+
+    def __init__(
+        self,
+        spec: StreamSpec,
+        decision: Decision,
+        catalog: Catalog,
+        *,
+        task: int,
+        functions: Mapping[str, Function],
+    ) -> None:
+        self._spec = spec
+        self._functions = functions
+        self._queries = active_queries(catalog, decision, spec.name)
+        self._lateness = Lateness(spec, decision)
+        self._outgoing = Outgoing(spec.name, task, decision)
+        self._failures: dict[int, Failure] = {}
+        self._tally = Tally(spec.name)
+        self._seconds = {"receive": 0.0, "select": 0.0, "retain": 0.0}
+        failpoints.reach("route.before")
+
+    def take(self, arrived: Arrived) -> Iterator[Chunk]:
+        """Route one batch; yields chunks only when much has piled up."""
+        begun = time.perf_counter()
+        rows, times, places = self._timed(arrived)
+        late = self._lateness.judge(rows, times, arrived.partition, arrived.begin)
+        self._outgoing.add_late(rows, times, places, late, arrived.origin)
+        selecting = time.perf_counter()
+        self._answer(rows, times, late)
+        retaining = time.perf_counter()
+        self._retain(rows, times, late)
+        self._count(arrived, rows, int(late.sum()))
+        self._seconds["receive"] += selecting - begun
+        self._seconds["select"] += retaining - selecting
+        self._seconds["retain"] += time.perf_counter() - retaining
+        yield from self._outgoing.overflowing()
+
+    def finish(self) -> Iterator[Chunk]:
+        """Yield everything that has not left yet, and the tally."""
+        yield from self._outgoing.remaining()
+        tally = replace(
+            self._tally,
+            segments=tuple(self._lateness.segments()),
+            failures=tuple(self._failures.values()),
+            dead=self._outgoing.n_dead,
+            results=self._outgoing.n_results,
+            seconds=self._seconds,
+        )
+        yield self._outgoing.document(kinds.TALLY, json.dumps(tally.to_json()).encode())
+        failpoints.reach("route.after")
+
+    def _timed(self, arrived: Arrived) -> tuple[pa.RecordBatch, np.ndarray, pa.Array]:
+        """Set aside what has no time; return the rest with its times as int64 us."""
+        if arrived.rejects is not None and arrived.rejects.num_rows:
+            self._outgoing.add_rejects(arrived.rejects, arrived.origin)
+        rows, places = arrived.rows, arrived.places
+        stamps = rows.column(self._spec.time)
+        if stamps.null_count:
+            timeless = pc.is_null(stamps)
+            reason = f'the time column "{self._spec.time}" is NULL'
+            lost, where = rows.filter(timeless), places.filter(timeless)
+            self._outgoing.add_dead(lost, where, reason, arrived.origin)
+            rows, places = rows.filter(pc.invert(timeless)), places.filter(pc.invert(timeless))
+            stamps = rows.column(self._spec.time)
+        return rows, stamps.cast(pa.int64()).to_numpy(), places
+
+    def _answer(self, rows: pa.RecordBatch, times: np.ndarray, late: np.ndarray) -> None:
+        if rows.num_rows == 0:
+            return
+        for query in self._queries:
+            if query.qid in self._failures:
+                continue
+            try:
+                hits = matching(query.selection, rows, self._functions)
+                if len(hits):
+                    answer = project(query.selection, rows.take(hits), query.answer, self._functions)
+                    at = hits.to_numpy()
+                    self._outgoing.add_results(query, answer, times[at], late[at])
+            except Exception as cause:  # noqa: BLE001  a user's function may raise anything
+                self._failures[query.qid] = Failure(
+                    query.qid, int(times.min()), type(cause).__name__, str(cause)[:500]
+                )
+
+    def _retain(self, rows: pa.RecordBatch, times: np.ndarray, late: np.ndarray) -> None:
+        if self._spec.retain is None or rows.num_rows == 0:
+            return
+        if late.any():
+            punctual = pa.array(~late)
+            rows, times = rows.filter(punctual), times[~late]
+        keys = hash_columns(rows, self._spec.key or (self._spec.time,))
+        self._outgoing.add_rows(rows, keys, times, bucket_of(keys))
+
+    def _count(self, arrived: Arrived, rows: pa.RecordBatch, n_late: int) -> None:
+        rejected = arrived.rejects.num_rows if arrived.rejects is not None else 0
+        self._tally = replace(
+            self._tally,
+            rows=self._tally.rows + arrived.rows.num_rows + rejected,
+            bytes=self._tally.bytes + arrived.rows.nbytes,
+            late=self._tally.late + n_late,
+        )
+
+
+def active_queries(catalog: Catalog, decision: Decision, stream: str) -> list[QuerySpec]:
+    """Return the queries over a stream that run in this epoch."""
+    out = set(decision.suspended)
+    return [
+        each
+        for each in catalog.queries.values()
+        if each.selection.stream == stream and not each.paused and each.qid not in out
+    ]

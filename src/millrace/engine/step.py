@@ -1,0 +1,140 @@
+"""One shard's step, the other half of an epoch: from chunks to runs and a receipt.
+
+    chunks, sorted by origin ─► runs of retained rows ┐
+                             ─► runs of answers       ├─► one file, or the receipt itself
+                             ─► late rows, letters    │
+    logged merges of this shard ─► merged pieces ─────┘
+
+The step is a pure function of its chunks, the decision and the files that the decision's
+merges name: run again, it makes the same bytes under the same names.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+
+from millrace import failpoints
+from millrace.engine import chunk as kinds
+from millrace.engine.chunk import Chunk
+from millrace.engine.decision import Decision
+from millrace.engine.receipt import Receipt, Written
+from millrace.engine.tally import Tally
+from millrace.operators.canonical import canonical_order
+from millrace.state.merge import perform
+from millrace.state.order import sort_rows
+from millrace.state.root import Root
+from millrace.state.run import write_runs
+
+INLINE_BYTES = 64 << 10
+"""Outputs up to this size travel in the receipt and rest in the commit."""
+
+DEAD_STORE = "dead letters"
+
+
+def rows_store(stream: str) -> str:
+    """Return the name of the store that holds a stream's history."""
+    return f"rows/{stream}"
+
+
+def results_store(query: str) -> str:
+    """Return the name of the store that holds a query's answers until they are delivered."""
+    return f"results/{query}"
+
+
+def late_store(stream: str) -> str:
+    """Return the name of the store that holds a stream's late rows."""
+    return f"late/{stream}"
+
+
+def step(
+    chunks: Iterable[Chunk], decision: Decision, root: Root, shard: int | None = None
+) -> Receipt:
+    """Run one shard's part of an epoch; without a shard, all of them together."""
+    begun = time.perf_counter()
+    arrived = sorted(chunks, key=lambda each: each.origin)
+    failpoints.reach("step.before")
+    runs = _sorted_runs(arrived, shard or 0)
+    sorted_at = time.perf_counter()
+    runs.update(_merged(decision, root, shard))
+    merged_at = time.perf_counter()
+    failpoints.reach("step.computed")
+    receipt = _store(runs, decision, root, shard)
+    failpoints.reach("step.written")
+    return replace(
+        receipt,
+        tallies=tuple(_tallies(arrived)),
+        oversize=any(each.kind == kinds.OVERSIZE for each in arrived),
+        seconds={
+            "sort": sorted_at - begun,
+            "merge": merged_at - sorted_at,
+            "write": time.perf_counter() - merged_at,
+        },
+    )
+
+
+def _tallies(arrived: list[Chunk]) -> Iterable[Tally]:
+    for each in arrived:
+        if each.kind == kinds.TALLY:
+            yield Tally.from_json(json.loads(each.payload))
+
+
+def _sorted_runs(arrived: list[Chunk], shard: int) -> dict[Written, pa.Table]:
+    """Make one run for each store that got rows."""
+    gathered: dict[str, list[pa.Table]] = {}
+    for each in arrived:
+        store = _store_of(each)
+        if store is not None:
+            gathered.setdefault(store, []).append(each.table())
+    runs = {}
+    for store in sorted(gathered):
+        table = pa.concat_tables(gathered[store])
+        if store.startswith("results/"):
+            table = table.take(canonical_order(table))
+        runs[Written(store, shard, table.num_rows)] = sort_rows(table)
+    return runs
+
+
+def _store_of(chunk: Chunk) -> str | None:
+    match chunk.kind:
+        case kinds.ROWS:
+            return rows_store(chunk.name)
+        case kinds.RESULTS:
+            return results_store(chunk.name)
+        case kinds.LATE:
+            return late_store(chunk.name)
+        case kinds.DEAD:
+            return DEAD_STORE
+        case _:
+            return None
+
+
+def _merged(decision: Decision, root: Root, shard: int | None) -> dict[Written, pa.Table]:
+    """Perform those of the epoch's merges that fall to this shard."""
+    runs = {}
+    for number, merge in enumerate(decision.merges):
+        if shard is None or number % decision.n_shards == shard:
+            failpoints.reach("merge.before")
+            table = perform(root, merge)
+            failpoints.reach("merge.after")
+            runs[Written(merge.store, shard or 0, table.num_rows, number)] = table
+    return runs
+
+
+def _store(
+    runs: dict[Written, pa.Table], decision: Decision, root: Root, shard: int | None
+) -> Receipt:
+    """Keep small outputs for the commit; write the others to one file."""
+    size = sum(table.nbytes for table in runs.values())
+    named = {each.label: table for each, table in runs.items() if table.num_rows}
+    if size <= INLINE_BYTES:
+        return Receipt(shard or 0, tuple(runs), named)
+    low, high = (shard, shard + 1) if shard is not None else (0, decision.n_shards)
+    buckets = (decision.shards[low], decision.shards[high])
+    pieces = write_runs(root, named, epoch=decision.identity.epoch, buckets=buckets)
+    written = tuple(replace(each, piece=pieces.get(each.label)) for each in runs)
+    return Receipt(shard or 0, written, bytes_written=size)

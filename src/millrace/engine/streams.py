@@ -1,0 +1,102 @@
+"""A stream as it was declared: its columns, its time, its partitions, and what is kept of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+
+from millrace.errors import PlanError, SchemaError
+from millrace.plan.bind import nearest
+from millrace.schema import Schema
+from millrace.time import print_duration
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """The declaration of a stream; it rests in the registry and travels to every task.
+
+    Parameters
+    ----------
+    name
+        What queries call it.
+    schema
+        The columns that queries see.
+    time
+        The column that holds the event time.
+    delay
+        How far behind the newest row of its partition a row may be before it is late, in us.
+    partition, order
+        The columns that name a row's source partition and its place in it. With both, whether
+        a row is late depends on the data alone; without them, on the epoch it arrives in too.
+    key
+        The columns by which the stream's history is spread over shards.
+    retain
+        How long history is kept, in us; None keeps none.
+    idle
+        After how long without rows a partition no longer holds time back, in us.
+    text
+        The column of JSON text that rows are decoded from; None if they arrive typed.
+    ordered
+        Whether the source itself delivers each partition in a stable order (files do).
+    """
+
+    name: str
+    schema: Schema
+    time: str
+    delay: int = 0
+    partition: str | None = None
+    order: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    retain: int | None = None
+    idle: int | None = None
+    text: str | None = None
+    ordered: bool = False
+
+    def __post_init__(self) -> None:
+        for role, names in (("time", (self.time,)), ("key", self.key), ("order", self.order)):
+            for name in names:
+                _require_column(self, role, name)
+        if self.partition is not None:
+            _require_column(self, "partition", self.partition)
+        if self.schema.type_of(self.time) != pa.timestamp("us", tz="UTC"):
+            raise SchemaError(
+                f'time column "{self.time}" of stream "{self.name}" is not a timestamp',
+                hint="Declare it as timestamp, or convert it at the source.",
+            )
+        if self.partition is not None and not self.order:
+            raise PlanError(
+                f'stream "{self.name}" names a partition column and no order columns',
+                detail="Whether a row is late depends on the rows before it in its partition.",
+                hint='Name the column that orders a partition, such as order="offset".',
+            )
+
+    @property
+    def exact(self) -> bool:
+        """Whether lateness depends on the data alone, and not on how it is cut into epochs."""
+        return self.ordered or bool(self.order)
+
+    def to_json(self) -> dict[str, Any]:
+        """Spell the declaration as JSON."""
+        return {**asdict(self), "schema": self.schema.to_json()}
+
+    @classmethod
+    def from_json(cls, spelt: dict[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
+        lists = {each: tuple(spelt[each]) for each in ("order", "key")}
+        return cls(**{**spelt, **lists, "schema": Schema.from_json(spelt["schema"])})
+
+    def __str__(self) -> str:
+        delay = f" DELAY {print_duration(self.delay)}" if self.delay else ""
+        retain = f" RETAIN {print_duration(self.retain)}" if self.retain else ""
+        return f"STREAM {self.name} ({self.schema}) TIMESTAMP BY {self.time}{delay}{retain}"
+
+
+def _require_column(spec: StreamSpec, role: str, name: str) -> None:
+    if name not in spec.schema:
+        raise SchemaError(
+            f'{role} column "{name}" does not exist in stream "{spec.name}"',
+            detail=f"The columns are {', '.join(spec.schema.names)}.",
+            hint=nearest(name, list(spec.schema.names)),
+        )

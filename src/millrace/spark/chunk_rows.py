@@ -1,0 +1,10 @@
+"""Chunks as Spark sees them: one row of seven columns each."""
+
+from __future__ import annotations
+
+CHUNK_DDL = (
+    "shard int, source string, task int, ordinal int, kind string, name string, payload binary"
+)
+RECEIPT_DDL = "receipt binary"
+DECISION_PROPERTY = "millrace.decision"
+"""The local property by which a task learns which logged decision it runs under."""
