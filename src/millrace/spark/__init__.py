@@ -1,0 +1,1 @@
+"""Millrace on Spark: the only package that imports pyspark."""

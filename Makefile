@@ -1,0 +1,88 @@
+# Every target makes the environment it needs by itself; only Python 3.11 to 3.13 must exist.
+# Variables: VENV (.venv), PYTHON (found), SECONDS (30), MINUTES (10).
+
+# Not from the environment: a shell counts its own SECONDS.
+SECONDS := 30
+MINUTES := 10
+VENV    ?= .venv
+
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SAY   := @printf '== %s\n'
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types units spark-tests bench-epoch fuzz torture clean env
+.DELETE_ON_ERROR:
+
+help:  ## show this list
+	@printf 'make TARGET\n\n'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(STAMP)  ## a stream, a live view, a crash and its recovery; SECONDS=30
+	@$(BIN)/python -m millrace.cli.main demo --seconds $(SECONDS)
+
+check: lint types units  ## the quick half: style, types, imports, spelling, tests without Java
+	$(SAY) 'check passed'
+
+test: check spark-tests  ## everything: check, then the tests on Spark
+	$(SAY) 'all tests passed'
+
+lint: $(STAMP)  ## ruff, import contracts, spelling
+	$(SAY) 'style'
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || { echo 'run: $(BIN)/ruff format .'; exit 1; }
+	$(SAY) 'imports'
+	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.log 2>&1 || { cat $(VENV)/imports.log; exit 1; }
+	$(SAY) 'spelling'
+	@$(BIN)/codespell $$(git ls-files --cached --others --exclude-standard 2>/dev/null || echo .)
+
+types: $(STAMP)  ## mypy, strict
+	$(SAY) 'types'
+	@$(BIN)/mypy --no-error-summary
+
+units: $(STAMP)  ## the tests that need no Java
+	$(SAY) 'tests without Java'
+	@$(BIN)/python -m pytest -q -m 'not spark'
+
+spark-tests: $(STAMP)  ## the tests that start Spark
+	$(SAY) 'tests on Spark (some minutes)'
+	@$(BIN)/python -m pytest -q -m spark
+
+bench-epoch: $(STAMP)  ## what an epoch costs, against an identity function on plain Spark
+	$(SAY) 'epoch benchmark (some minutes)'
+	@$(BIN)/python -m bench.epoch
+
+fuzz: $(STAMP)  ## property tests with many examples, for MINUTES=10
+	$(SAY) 'property tests for $(MINUTES) minutes'
+	@HYPOTHESIS_PROFILE=nightly FUZZ_MINUTES=$(MINUTES) \
+	  $(BIN)/python -m pytest -q -m 'hypothesis and not spark' --timeout=0
+
+torture: $(STAMP)  ## kill drivers and workers at random, compare results, for MINUTES=10
+	$(SAY) 'torture for $(MINUTES) minutes'
+	@$(BIN)/python -m millrace.testing.torture --minutes $(MINUTES)
+
+clean:  ## remove caches and build products; the environment in VENV stays
+	@rm -rf build dist artifacts spark-warehouse metastore_db derby.log
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+env: $(STAMP)  ## make the environment and nothing else
+
+# A shim (pyenv's, say) may exist without a Python behind it, so each candidate is tried.
+$(STAMP): pyproject.toml constraints.txt
+	@python=; \
+	for each in $(PYTHON) python3.13 python3.12 python3.11 python3 python; do \
+	  if $$each -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+	    2>/dev/null; then python=$$each; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  echo 'millrace needs Python 3.11, 3.12 or 3.13, with its venv module; none was found on PATH.' >&2; \
+	  echo 'Install one, or name it: make PYTHON=/path/to/python3.12 ...' >&2; exit 1; \
+	fi; \
+	[ -x $(BIN)/python ] || { \
+	  printf '== new environment in %s, with %s\n' '$(VENV)' "$$($$python --version)"; \
+	  $$python -m venv $(VENV); } || exit 1
+	$(SAY) 'installing packages into $(VENV) (minutes the first time: Spark is 400 MB)'
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_BUILD_CONSTRAINT=constraints.txt \
+	  $(BIN)/python -m pip install --quiet --editable '.[spark,dev]' --constraint constraints.txt
+	@touch $@

@@ -1,0 +1,60 @@
+"""The process that Python workers are forked from, with the slow imports done beforehand.
+
+Spark starts one daemon for each machine and Python, and forks a worker from it whenever no idle
+one is left. PySpark's own daemon imports nothing, so every new worker pays for numpy, pyarrow
+and numba again: 0.4 s, on a shard that others wait for. This one imports them once; its workers
+share the pages.
+
+Invariant: nothing imported here leaves a thread running, because a fork copies one thread only
+and a lock that another held stays locked for ever. A test counts them.
+
+Used through the setting `spark.python.daemon.module=millrace.spark.daemon`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+
+from pyspark.daemon import manager
+
+PRELOADED = (
+    "numpy",
+    "pyarrow",
+    "pyarrow.compute",
+    "pyarrow.parquet",
+    "numba",
+    "xxhash",
+    "pandas",  # pyarrow imports it, where it is installed, when it first meets a Python list
+    "pyspark.worker",
+    "millrace.spark.tasks",
+    "millrace.engine.route",
+    "millrace.engine.step",
+)
+
+SINGLE_THREADED = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    # Arrow loads jemalloc, though it prefers another allocator, and jemalloc starts a thread.
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+
+
+def preload() -> None:
+    """Import what tasks will need; a module that is not there is a task's problem, not ours."""
+    for variable, value in SINGLE_THREADED.items():
+        os.environ.setdefault(variable, value)
+    for name in PRELOADED:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    # A worker collects garbage after each task. What is frozen is neither looked at again (so
+    # that each collection is short) nor written to (so that its pages stay shared).
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    preload()
+    manager()
