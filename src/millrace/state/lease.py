@@ -1,0 +1,90 @@
+"""Leases: readers in other processes keep the files of their manifest from being deleted.
+
+A lease on epoch n protects every file that a manifest of epoch n or later names. The order
+matters: take the lease first, on any epoch that is known, and load the manifest after; then
+the collector has either seen the lease or has kept what the newer manifest names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import time
+from dataclasses import dataclass
+from typing import Any, Self
+
+from millrace.errors import StoreError
+from millrace.state.names import LEASES, MissingError
+from millrace.state.root import Root
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A reader's claim on `epoch` and later, until the wall clock passes `expires`."""
+
+    id: str
+    epoch: int
+    expires: float
+    host: str
+    pid: int
+
+    @classmethod
+    def take(cls, root: Root, epoch: int, seconds: float) -> Self:
+        """Claim `epoch` for that long."""
+        id_ = f"{os.getpid()}-{secrets.token_hex(8)}"
+        lease = cls(id_, epoch, time.time() + seconds, socket.gethostname(), os.getpid())
+        root.put(lease.name, lease.to_json())
+        return lease
+
+    @property
+    def name(self) -> str:
+        """The file that holds it."""
+        return f"{LEASES}/{self.id}"
+
+    def renew(self, root: Root, epoch: int, seconds: float) -> Self:
+        """Give a lease that lasts longer and claims `epoch` instead.
+
+        One that has expired is not renewed, since its files may be gone.
+        """
+        now = time.time()
+        if now >= self.expires:
+            raise StoreError(
+                f'lease "{self.id}" has expired',
+                detail=f"It ended {now - self.expires:.1f} s ago.",
+                hint="Take a new lease and load the manifest again.",
+            )
+        renewed = type(self)(self.id, epoch, now + seconds, self.host, self.pid)
+        root.put(self.name, renewed.to_json())
+        return renewed
+
+    def release(self, root: Root) -> None:
+        """Give the claim up; to do so again does nothing."""
+        root.delete(self.name)
+
+    def to_json(self) -> bytes:
+        """Give the text of the lease file."""
+        fields = {"epoch": self.epoch, "expires": self.expires, "host": self.host, "pid": self.pid}
+        return json.dumps(fields).encode()
+
+    @classmethod
+    def from_json(cls, id_: str, text: bytes) -> Self:
+        """Read what `to_json` gave."""
+        fields: dict[str, Any] = json.loads(text)
+        return cls(id_, fields["epoch"], fields["expires"], fields["host"], fields["pid"])
+
+
+def held(root: Root, now: float) -> list[Lease]:
+    """List the leases that are in force, and remove the others."""
+    leases = []
+    for entry in root.list(f"{LEASES}/"):
+        try:
+            lease = Lease.from_json(entry.name.removeprefix(f"{LEASES}/"), root.get(entry.name))
+        except MissingError:
+            continue
+        if lease.expires > now:
+            leases.append(lease)
+        else:
+            root.delete(entry.name)
+    return leases

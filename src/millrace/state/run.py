@@ -1,0 +1,202 @@
+"""The sorted run: an immutable table, ascending by (key, time), in blocks inside a file.
+
+    _key: uint64   _time: int64   any columns ...
+    hash of a key  event time     the top 10 bits of the key are its bucket
+
+A task packs all its runs into one file; the driver packs small runs into the commit itself.
+Reading takes a piece (the live slice that a manifest names) and optional ranges of keys and
+times. Blocks that the fences rule out are neither read nor verified, a key range is cut by
+binary search without copying, and only a block that a time range divides is copied.
+
+Cost, on our two-core machine: packing runs at 1 to 2 GB/s, reading at the speed of memory
+after the first touch, which hashes a block of 3 MB in about 0.3 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.state.container import pack
+from millrace.state.names import Part, run_file_name
+from millrace.state.order import KEY, TIME, ascending, check_schema, key_bound, keys_and_times
+from millrace.state.piece import Piece, Position
+from millrace.state.root import Root
+from millrace.state.run_file import BLOCK_ROWS, FENCE_ROWS, Blocks, StoredRun, opened
+
+__all__ = [
+    "KEY",
+    "TIME",
+    "Piece",
+    "Position",
+    "Range",
+    "pack_runs",
+    "pieces_of",
+    "read_piece",
+    "write_runs",
+]
+
+Range: TypeAlias = tuple[int, int]
+"""A half-open range of keys or of times."""
+
+
+def pack_runs(
+    runs: Mapping[str, pa.Table], meta: Mapping[str, Any] | None = None
+) -> list[memoryview]:
+    """Give the parts of a file that holds `runs` by name, and the document `meta`.
+
+    An empty run is left out.
+
+    Examples
+    --------
+    >>> rows = {"_key": pa.array([1, 2], pa.uint64()), "_time": [5, 3], "price": [1.5, 2.5]}
+    >>> parts = pack_runs({"trades": pa.table(rows)})
+    """
+    stored = {name: table for name, table in runs.items() if table.num_rows}
+    for table in stored.values():
+        check_schema(table.schema)
+    messages = {name: table.schema.serialize().to_pybytes() for name, table in stored.items()}
+    schemas = list(dict.fromkeys(messages.values()))
+    sections: list[tuple[str, Part]] = [
+        (f"schema:{ordinal}", message) for ordinal, message in enumerate(schemas)
+    ]
+    described = {}
+    for name, table in stored.items():
+        sections += _sections(name, table)
+        ordinal = schemas.index(messages[name])
+        described[name] = {"schema": ordinal, "blocks": _block_fences(table)}
+    return pack({"meta": meta or {}, "runs": described}, sections)
+
+
+def pieces_of(file: str, runs: Mapping[str, pa.Table]) -> dict[str, Piece]:
+    """Describe the runs that `pack_runs` puts into the file `file`; an empty one has no piece."""
+    return {name: _piece(file, name, table) for name, table in runs.items() if table.num_rows}
+
+
+def write_runs(
+    root: Root,
+    runs: Mapping[str, pa.Table],
+    *,
+    epoch: int,
+    buckets: Range,
+    meta: Mapping[str, Any] | None = None,
+) -> dict[str, Piece]:
+    """Write one file that holds `runs`, durably, and describe them.
+
+    A task that is tried again finds the file there, since its name says its content.
+    """
+    parts = pack_runs(runs, meta)
+    name = run_file_name(epoch, buckets, parts)
+    root.put_if_absent(name, parts)
+    return pieces_of(name, runs)
+
+
+def read_piece(
+    root: Root,
+    piece: Piece,
+    *,
+    keys: Range | None = None,
+    times: Range | None = None,
+    columns: Sequence[str] | None = None,
+) -> pa.Table:
+    """Read the rows of a piece whose key and time lie in the given half-open ranges.
+
+    Parameters
+    ----------
+    keys, times
+        Half-open ranges; None admits all.
+    columns
+        The columns to give, in this order; None gives all.
+    """
+    run = opened(root, piece.file).run(piece.run)
+    names = run.schema.names if columns is None else list(columns)
+    batches = [batch.select(names) for batch in _batches(run, piece, keys, times)]
+    schema = pa.schema([run.schema.field(name) for name in names])
+    return pa.Table.from_batches(batches, schema)
+
+
+def _batches(
+    run: StoredRun, piece: Piece, keys: Range | None, times: Range | None
+) -> Iterator[pa.RecordBatch]:
+    """Give the live rows within the ranges, one batch for each block that has any."""
+    blocks = run.blocks
+    for ordinal in _admitted(blocks, piece, keys, times):
+        start = int(blocks.bounds[ordinal])
+        batch = run.block(ordinal)
+        first, stop = max(piece.first - start, 0), min(piece.stop - start, batch.num_rows)
+        if keys is not None:
+            column = batch.column(0).to_numpy()
+            first = max(first, key_bound(column, keys[0]))
+            stop = min(stop, key_bound(column, keys[1]))
+        if first >= stop:
+            continue
+        batch = batch.slice(first, stop - first)
+        if times is not None:
+            batch = _within(batch, times, blocks.min_times[ordinal], blocks.max_times[ordinal])
+        yield batch
+
+
+def _admitted(
+    blocks: Blocks, piece: Piece, keys: Range | None, times: Range | None
+) -> Iterable[int]:
+    """Give the blocks that may hold a row of the piece within the ranges."""
+    first = int(np.searchsorted(blocks.bounds, piece.first, side="right")) - 1
+    stop = int(np.searchsorted(blocks.bounds, piece.stop, side="left"))
+    if keys is not None:
+        # The block before the first one that starts at or above the low key may reach into it.
+        first = max(first, key_bound(blocks.keys, keys[0]) - 1)
+        stop = min(stop, key_bound(blocks.keys, keys[1]))
+    for ordinal in range(first, stop):
+        low, high = blocks.min_times[ordinal], blocks.max_times[ordinal]
+        if times is None or (low < times[1] and high >= times[0]):
+            yield ordinal
+
+
+def _within(batch: pa.RecordBatch, times: Range, low: int, high: int) -> pa.RecordBatch:
+    if times[0] <= low and high < times[1]:
+        return batch
+    column = batch.column(1).to_numpy()
+    return batch.filter(pa.array((column >= times[0]) & (column < times[1])))
+
+
+def _sections(name: str, table: pa.Table) -> Iterator[tuple[str, Part]]:
+    keys, times = keys_and_times(table)
+    assert ascending(keys, times), f"run {name!r} is not sorted by key and time"
+    for ordinal, block in enumerate(_cut(table)):
+        (batch,) = block.combine_chunks().to_batches()
+        yield f"{name}:{ordinal}", batch.serialize()
+    if table.num_rows > FENCE_ROWS:
+        fences = keys[::FENCE_ROWS].astype("<u8"), times[::FENCE_ROWS].astype("<i8")
+        yield f"{name}:fences", b"".join(each.tobytes() for each in fences)
+
+
+def _block_fences(table: pa.Table) -> list[list[int]]:
+    fences = []
+    for block in _cut(table.select([KEY, TIME])):
+        keys, times = keys_and_times(block)
+        ends = (keys[0], times[0], times.min(), times.max())
+        fences.append([block.num_rows, *(int(end) for end in ends)])
+    return fences
+
+
+def _cut(table: pa.Table) -> Iterator[pa.Table]:
+    for first in range(0, table.num_rows, BLOCK_ROWS):
+        yield table.slice(first, BLOCK_ROWS)
+
+
+def _piece(file: str, name: str, table: pa.Table) -> Piece:
+    keys, times = keys_and_times(table)
+    return Piece(
+        file,
+        name,
+        first=0,
+        stop=table.num_rows,
+        low=(int(keys[0]), int(times[0])),
+        high=(int(keys[-1]), int(times[-1]) + 1),
+        min_time=int(times.min()),
+        max_time=int(times.max()),
+        bytes=table.nbytes,
+    )
