@@ -1,0 +1,1 @@
+"""How each file format becomes typed rows and rejects."""
