@@ -67,7 +67,7 @@ def scan_objects(
 
 
 @njit(cache=True, nogil=True)
-def _scan_line(  # noqa: C901, PLR0911, PLR0912 - one loop is the whole grammar
+def _scan_line(  # noqa: C901, PLR0915, PLR0917 - one loop is the whole grammar
     data: Bytes,
     at: int,
     stop: int,
@@ -134,9 +134,10 @@ def _scan_line(  # noqa: C901, PLR0911, PLR0912 - one loop is the whole grammar
             if fault != NO_FAULT:
                 return fault, at, False
             if depth == 1:
-                column = _find_name(
-                    data, key_first, at, escaped, guess, names, name_offsets, scratch
-                )
+                if escaped:
+                    column = _find_escaped(data, key_first, at, names, name_offsets, scratch)
+                else:
+                    column = _find_name(data, key_first, at, guess, names, name_offsets)
                 guess = column + 1
                 if column >= 0 and kinds[column, row] != ABSENT:
                     return TWICE, column, False
@@ -156,22 +157,10 @@ def _blank(data: Bytes, at: int, stop: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _find_name(
-    data: Bytes,
-    first: int,
-    stop: int,
-    escaped: bool,  # noqa: FBT001 - a kernel takes no keywords
-    guess: int,
-    names: Bytes,
-    offsets: Ints32,
-    scratch: Bytes,
+    data: Bytes, first: int, stop: int, guess: int, names: Bytes, offsets: Ints32
 ) -> int:
     """Return the column that a key names, or -1; `guess` is tried first."""
     n_columns = offsets.size - 1
-    if escaped:
-        if stop - first > scratch.size:
-            return -1
-        stop = unescape_json(data, first, stop, scratch, 0)
-        return _find_name(scratch, 0, stop, False, guess, names, offsets, scratch)
     for index in range(guess, guess + n_columns):
         column = index if index < n_columns else index - n_columns
         at = offsets[column]
@@ -184,6 +173,21 @@ def _find_name(
             if same:
                 return column
     return -1
+
+
+@njit(cache=True, nogil=True)
+def _find_escaped(
+    data: Bytes, first: int, stop: int, names: Bytes, offsets: Ints32, scratch: Bytes
+) -> int:
+    """Return the column that a key with escapes names, or -1.
+
+    A function of its own and not a recursion, which numba 0.68 crashes on when it comes from the
+    cache.
+    """
+    if stop - first > scratch.size:
+        return -1
+    end = unescape_json(data, first, stop, scratch, 0)
+    return _find_name(scratch, 0, end, 0, names, offsets)
 
 
 @njit(cache=True, nogil=True)
