@@ -109,7 +109,8 @@ class Catalog:
     def _with_stream(self, spec: StreamSpec) -> Catalog:
         if spec.name in self.streams:
             raise NameTakenError(f'stream "{spec.name}" exists already')
-        return replace(self, streams={**self.streams, spec.name: spec})
+        born = replace(spec, born=self.sequence + 1)
+        return replace(self, streams={**self.streams, spec.name: born})
 
     def _without_stream(self, name: str) -> Catalog:
         self.stream(name)

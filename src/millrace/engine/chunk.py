@@ -24,10 +24,11 @@ SCHEMA = pa.schema(
     ]
 )
 
-ROWS = "rows"  # rows of a stream that is retained; `name` is the stream
-RESULTS = "results"  # answers; `name` is the query
-LATE = "late"  # rows that came too late; `name` is the stream
-DEAD = "dead"  # rows that could not be read; `name` is the stream
+ROWS = "rows"  # rows of a stream that is retained
+RESULTS = "results"  # answers of a query
+LATE = "late"  # rows that came too late
+DEAD = "dead"  # rows that could not be read
+TABLES = frozenset({ROWS, RESULTS, LATE, DEAD})  # `name` is the store they are for
 TALLY = "tally"  # what a task saw: counts and clocks, as JSON
 OVERSIZE = "oversize"  # a task's output is too large for the driver; run the epoch spread out
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 from millrace.engine.tally import Segments
 from millrace.operators.keys import BUCKET_BITS, N_BUCKETS
 from millrace.state import container
-from millrace.state.levels import MergeStep
+from millrace.state.merge import MergeStep
 from millrace.state.root import Root
 
 Clocks = dict[str, dict[str, int]]
@@ -49,6 +49,7 @@ class Decision:
     watermarks: dict[str, int] = field(default_factory=dict)
     idle: dict[str, list[str]] = field(default_factory=dict)
     suspended: tuple[int, ...] = ()
+    quarantined: dict[str, list[str]] = field(default_factory=dict)
     shards: tuple[int, ...] = (0, N_BUCKETS)
     spread: bool = False
     merges: tuple[MergeStep, ...] = ()
@@ -92,7 +93,7 @@ class Decision:
 
     def write(self, root: Root) -> None:
         """Log the decision; durable when it returns."""
-        written = root.put_if_absent(self.file, container.pack(self.to_json(), {}))
+        written = root.put_if_absent(self.file, container.pack(self.to_json(), []))
         assert written, f"{self.file} exists: an attempt is logged once"
 
     @classmethod

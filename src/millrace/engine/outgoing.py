@@ -18,31 +18,27 @@ from millrace.engine import chunk as kinds
 from millrace.engine.catalog import QuerySpec
 from millrace.engine.chunk import Chunk, pack_table
 from millrace.engine.decision import Decision
+from millrace.engine.stores import (
+    DEAD_LETTER_COLUMNS,
+    DEAD_LETTERS,
+    late_store,
+    results_store,
+    rows_store,
+)
+from millrace.engine.streams import StreamSpec
 
 CHUNK_BYTES = 32 << 20
 DRIVER_BYTES = 64 << 20
-
-DEAD_LETTERS = pa.schema(
-    [
-        ("_key", pa.uint64()),
-        ("_time", pa.int64()),
-        ("stream", pa.string()),
-        ("source", pa.string()),
-        ("position", pa.int64()),
-        ("reason", pa.string()),
-        ("raw", pa.binary()),
-    ]
-)
 
 
 class Outgoing:
     """The tables that one task has ready for the shards."""
 
-    def __init__(self, stream: str, task: int, decision: Decision) -> None:
-        self._stream, self._task, self._decision = stream, task, decision
+    def __init__(self, spec: StreamSpec, task: int, decision: Decision) -> None:
+        self._spec, self._task, self._decision = spec, task, decision
         self._tables: dict[tuple[int, str, str], list[pa.Table]] = {}
         self._bytes = 0
-        self._sent = 0
+        self.bytes_sent = 0
         self._ordinal = 0
         self._oversize = False
         self.n_dead = 0
@@ -59,7 +55,7 @@ class Outgoing:
             "_late": pa.array(late),
         }
         self.n_results += n_rows
-        self._add(self._any_shard(), kinds.RESULTS, query.name, _table(leading, answer))
+        self._add(self._any_shard(), kinds.RESULTS, results_store(query), _table(leading, answer))
 
     def add_rows(
         self, rows: pa.RecordBatch, keys: np.ndarray, times: np.ndarray, buckets: np.ndarray
@@ -71,7 +67,7 @@ class Outgoing:
         for shard in range(self._decision.n_shards):
             mine = table if not bounds.size else table.filter(pa.array(owners == shard))
             if mine.num_rows:
-                self._add(shard, kinds.ROWS, self._stream, mine)
+                self._add(shard, kinds.ROWS, rows_store(self._spec), mine)
 
     def add_late(
         self, rows: pa.RecordBatch, times: np.ndarray, places: pa.Array, late: np.ndarray,
@@ -88,7 +84,7 @@ class Outgoing:
             "_source": pa.repeat(origin, lost.num_rows),
             "_position": places.filter(mask).cast(pa.int64()),
         }
-        self._add(self._any_shard(), kinds.LATE, self._stream, _table(leading, lost))
+        self._add(self._any_shard(), kinds.LATE, late_store(self._spec), _table(leading, lost))
 
     def add_dead(
         self, rows: pa.RecordBatch, places: pa.Array, reason: str, origin: str
@@ -111,14 +107,14 @@ class Outgoing:
         columns = [
             pa.array(np.zeros(n_rows, np.uint64)),
             pa.array(np.full(n_rows, self._decision.clock, np.int64)),
-            pa.repeat(self._stream, n_rows),
+            pa.repeat(self._spec.name, n_rows),
             pa.repeat(origin, n_rows),
             rejects.column("ordinal"),
             rejects.column("reason"),
             rejects.column("raw").cast(pa.binary()),
         ]
-        table = pa.Table.from_arrays(columns, schema=DEAD_LETTERS)
-        self._add(self._any_shard(), kinds.DEAD, self._stream, table)
+        table = pa.Table.from_arrays(columns, schema=DEAD_LETTER_COLUMNS)
+        self._add(self._any_shard(), kinds.DEAD, DEAD_LETTERS, table)
 
     def overflowing(self) -> Iterator[Chunk]:
         """Yield chunks while too much is piled up here."""
@@ -127,8 +123,8 @@ class Outgoing:
 
     def remaining(self) -> Iterator[Chunk]:
         """Yield everything that is piled up, in an order that depends on content alone."""
-        self._sent += self._bytes
-        if not self._decision.spread and self._sent > DRIVER_BYTES:
+        self.bytes_sent += self._bytes
+        if not self._decision.spread and self.bytes_sent > DRIVER_BYTES:
             if not self._oversize:
                 yield self.document(kinds.OVERSIZE, b"")
             self._oversize = True
@@ -140,7 +136,7 @@ class Outgoing:
 
     def document(self, kind: str, payload: bytes) -> Chunk:
         """Return a chunk that is for the driver: the first shard passes it on."""
-        return self._chunk(0, kind, self._stream, payload)
+        return self._chunk(0, kind, self._spec.name, payload)
 
     def _add(self, shard: int, kind: str, name: str, table: pa.Table) -> None:
         self._tables.setdefault((shard, kind, name), []).append(table)
@@ -151,7 +147,7 @@ class Outgoing:
 
     def _chunk(self, shard: int, kind: str, name: str, payload: bytes) -> Chunk:
         self._ordinal += 1
-        return Chunk(shard, self._stream, self._task, self._ordinal, kind, name, payload)
+        return Chunk(shard, self._spec.name, self._task, self._ordinal, kind, name, payload)
 
 
 def _table(leading: dict[str, pa.Array], rows: pa.RecordBatch) -> pa.Table:

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from millrace import failpoints
 from millrace.engine import chunk as kinds
 from millrace.engine.catalog import Catalog, QuerySpec
-from millrace.engine.chunk import Chunk, pack_table
+from millrace.engine.chunk import Chunk
 from millrace.engine.decision import Decision
 from millrace.engine.lateness import Lateness
 from millrace.engine.outgoing import Outgoing
@@ -69,7 +69,7 @@ class Router:
         self._functions = functions
         self._queries = active_queries(catalog, decision, spec.name)
         self._lateness = Lateness(spec, decision)
-        self._outgoing = Outgoing(spec.name, task, decision)
+        self._outgoing = Outgoing(spec, task, decision)
         self._failures: dict[int, Failure] = {}
         self._tally = Tally(spec.name)
         self._seconds = {"receive": 0.0, "select": 0.0, "retain": 0.0}
@@ -100,6 +100,7 @@ class Router:
             failures=tuple(self._failures.values()),
             dead=self._outgoing.n_dead,
             results=self._outgoing.n_results,
+            sent=self._outgoing.bytes_sent,
             seconds=self._seconds,
         )
         yield self._outgoing.document(kinds.TALLY, json.dumps(tally.to_json()).encode())

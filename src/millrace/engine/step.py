@@ -33,23 +33,6 @@ from millrace.state.run import write_runs
 INLINE_BYTES = 64 << 10
 """Outputs up to this size travel in the receipt and rest in the commit."""
 
-DEAD_STORE = "dead letters"
-
-
-def rows_store(stream: str) -> str:
-    """Return the name of the store that holds a stream's history."""
-    return f"rows/{stream}"
-
-
-def results_store(query: str) -> str:
-    """Return the name of the store that holds a query's answers until they are delivered."""
-    return f"results/{query}"
-
-
-def late_store(stream: str) -> str:
-    """Return the name of the store that holds a stream's late rows."""
-    return f"late/{stream}"
-
 
 def step(
     chunks: Iterable[Chunk], decision: Decision, root: Root, shard: int | None = None
@@ -86,31 +69,17 @@ def _tallies(arrived: list[Chunk]) -> Iterable[Tally]:
 def _sorted_runs(arrived: list[Chunk], shard: int) -> dict[Written, pa.Table]:
     """Make one run for each store that got rows."""
     gathered: dict[str, list[pa.Table]] = {}
+    answers = {each.name for each in arrived if each.kind == kinds.RESULTS}
     for each in arrived:
-        store = _store_of(each)
-        if store is not None:
-            gathered.setdefault(store, []).append(each.table())
+        if each.kind in kinds.TABLES:
+            gathered.setdefault(each.name, []).append(each.table())
     runs = {}
     for store in sorted(gathered):
         table = pa.concat_tables(gathered[store])
-        if store.startswith("results/"):
+        if store in answers:
             table = table.take(canonical_order(table))
         runs[Written(store, shard, table.num_rows)] = sort_rows(table)
     return runs
-
-
-def _store_of(chunk: Chunk) -> str | None:
-    match chunk.kind:
-        case kinds.ROWS:
-            return rows_store(chunk.name)
-        case kinds.RESULTS:
-            return results_store(chunk.name)
-        case kinds.LATE:
-            return late_store(chunk.name)
-        case kinds.DEAD:
-            return DEAD_STORE
-        case _:
-            return None
 
 
 def _merged(decision: Decision, root: Root, shard: int | None) -> dict[Written, pa.Table]:
@@ -118,9 +87,7 @@ def _merged(decision: Decision, root: Root, shard: int | None) -> dict[Written, 
     runs = {}
     for number, merge in enumerate(decision.merges):
         if shard is None or number % decision.n_shards == shard:
-            failpoints.reach("merge.before")
             table = perform(root, merge)
-            failpoints.reach("merge.after")
             runs[Written(merge.store, shard or 0, table.num_rows, number)] = table
     return runs
 

@@ -40,6 +40,8 @@ class StreamSpec:
         The column of JSON text that rows are decoded from; None if they arrive typed.
     ordered
         Whether the source itself delivers each partition in a stable order (files do).
+    born
+        The number of the registry's change that declared it.
     """
 
     name: str
@@ -53,6 +55,7 @@ class StreamSpec:
     idle: int | None = None
     text: str | None = None
     ordered: bool = False
+    born: int = 0
 
     def __post_init__(self) -> None:
         for role, names in (("time", (self.time,)), ("key", self.key), ("order", self.order)):

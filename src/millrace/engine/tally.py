@@ -67,6 +67,7 @@ class Tally:
     late: int = 0
     dead: int = 0
     results: int = 0
+    sent: int = 0
     segments: tuple[Segment, ...] = ()
     failures: tuple[Failure, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)

@@ -1,0 +1,48 @@
+"""What drives an engine: a backend binds streams to sources and calls the epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from millrace.engine.epoch import Engine
+from millrace.engine.streams import StreamSpec
+from millrace.operators.select import Function
+from millrace.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A declared stream and the source that its rows come from."""
+
+    spec: StreamSpec
+    source: object
+
+
+class Run(Protocol):
+    """A running engine."""
+
+    def nudge(self) -> None:
+        """Start an epoch soon, though no row may have arrived."""
+
+    def rebind(self, bindings: Mapping[str, Binding], functions: Mapping[str, Function]) -> None:
+        """Go on with other sources or functions; finishes the epoch in flight first."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it ends; False if it still runs. Raises what ended it, if it failed."""
+
+    def stop(self) -> None:
+        """Finish the epoch in flight and stop."""
+
+
+class Backend(Protocol):
+    """Something that can run an engine: Spark, or a loop in this process."""
+
+    def schema_of(self, source: object) -> Schema | None:
+        """Return the columns that a source delivers, if it knows them."""
+
+    def start(
+        self, engine: Engine, bindings: Mapping[str, Binding], functions: Mapping[str, Function]
+    ) -> Run:
+        """Begin to call epochs."""

@@ -1,0 +1,126 @@
+"""Deciding: what an epoch will do, from the state before it and the clock.
+
+The result is logged before it is used, so nothing here needs to be repeatable; what is decided
+is repeated by reading it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millrace.engine import facts
+from millrace.engine.catalog import Catalog
+from millrace.engine.decision import Decision, Identity
+from millrace.engine.settings import Settings
+from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_specs
+from millrace.engine.streams import StreamSpec
+from millrace.state.cuts import Fences
+from millrace.state.levels import merge_budget, plan_drops, plan_merges
+from millrace.state.manifest import Manifest
+from millrace.state.merge import MergeStep
+
+SPREAD_BYTES = 8 << 20
+"""An epoch is spread out if the one before it sent more than this to its shards."""
+
+
+def decide(
+    manifest: Manifest,
+    catalog: Catalog,
+    identity: Identity,
+    settings: Settings,
+    fences: Fences,
+    *,
+    term: int,
+    clock: int,
+) -> Decision:
+    """Decide the first attempt at an epoch."""
+    marks = facts.watermarks(manifest)
+    return Decision(
+        identity,
+        attempt=0,
+        term=term,
+        clock=clock,
+        catalog=catalog.file,
+        clocks=facts.clocks(manifest),
+        watermarks=marks,
+        idle=_idle(manifest, catalog, clock),
+        suspended=tuple(facts.suspended(manifest, catalog)),
+        shards=settings.shard_bounds,
+        spread=_spread(manifest, settings),
+        merges=_merges(manifest, catalog, settings, fences, clock) if settings.merging else (),
+    )
+
+
+def horizons(manifest: Manifest, catalog: Catalog, keep_rejected: int, clock: int) -> dict[str, int]:
+    """Return, for each store, the time before which its rows have expired."""
+    marks = facts.watermarks(manifest)
+    found = {DEAD_LETTERS: clock - keep_rejected}
+    for stream in catalog.streams.values():
+        mark = marks.get(stream.name)
+        if mark is not None:
+            if stream.retain is not None:
+                found[rows_store(stream)] = mark - stream.retain
+            found[late_store(stream)] = mark - max(stream.retain or 0, keep_rejected)
+    return found
+
+
+def expired(
+    manifest: Manifest, catalog: Catalog, keep_rejected: int, decision: Decision
+) -> dict[str, tuple[int, ...]]:
+    """Return the runs that hold nothing but expired rows, and that no merge of the epoch reads."""
+    horizon = horizons(manifest, catalog, keep_rejected, decision.clock)
+    merging = {(merge.store, each.run) for merge in decision.merges for each in merge.inputs}
+    drops = {}
+    for store, runs in plan_drops(manifest.stores, horizon).items():
+        drops[store] = tuple(run for run in runs if (store, run) not in merging)
+    return {store: runs for store, runs in drops.items() if runs}
+
+
+def next_due(manifest: Manifest, catalog: Catalog) -> int | None:
+    """Return the wall clock time at which the next partition turns idle, if any will."""
+    marks = facts.clocks(manifest)
+    due = [
+        when + stream.idle
+        for stream, name, when in _seen(manifest, catalog)
+        if stream.idle is not None and len(marks.get(stream.name, {})) > 0
+        and name not in manifest.facts.get("idle", {}).get(stream.name, [])
+    ]  # fmt: skip
+    return min(due, default=None)
+
+
+def _idle(manifest: Manifest, catalog: Catalog, clock: int) -> dict[str, list[str]]:
+    idle: dict[str, list[str]] = {}
+    for stream, partition, when in _seen(manifest, catalog):
+        if stream.idle is not None and clock - when >= stream.idle:
+            idle.setdefault(stream.name, []).append(partition)
+    return idle
+
+
+def _seen(manifest: Manifest, catalog: Catalog) -> Iterator[tuple[StreamSpec, str, int]]:
+    for name, partitions in facts.seen(manifest).items():
+        if name in catalog.streams:
+            for partition, when in partitions.items():
+                yield catalog.streams[name], partition, when
+
+
+def _spread(manifest: Manifest, settings: Settings) -> bool:
+    if settings.spread != "auto":
+        return settings.spread == "always"
+    last = manifest.facts.get("statistics", {})
+    return bool(last.get("bytes_sent", 0) > SPREAD_BYTES)
+
+
+def _merges(
+    manifest: Manifest, catalog: Catalog, settings: Settings, fences: Fences, clock: int
+) -> tuple[MergeStep, ...]:
+    last = manifest.facts.get("statistics", {})
+    wanted = {name for name, _ in store_specs(catalog)}
+    stores = {name: each for name, each in manifest.stores.items() if name in wanted}
+    total = sum(store.rows for store in stores.values() if not store.queue)
+    return plan_merges(
+        stores,
+        fences,
+        epoch=manifest.epoch + 1,
+        budget_rows=merge_budget(last.get("rows", 0), total),
+        horizon=horizons(manifest, catalog, settings.keep_rejected, clock),
+    )

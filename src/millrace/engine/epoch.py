@@ -1,0 +1,322 @@
+"""The engine: runs epochs, one after another, so that none is lost and none counts twice.
+
+    run(identity) ─► known? ─► decide ─► log ─► execute ─► compose ─► commit ─► tell sinks
+                       │                  ▲        │
+                       │                  └────────┘ another attempt, with another decision
+                       └─► committed before: nothing to do
+
+Whoever drives it (Spark, or a loop in this process) brings an `Execution`, which knows how to
+run routes and steps over the epoch's input. Everything else is here, and is the same for both.
+
+Invariant: an epoch has an effect if and only if its commit exists, and the commit is created
+exclusively, by an engine that holds the newest term.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from millrace import failpoints
+from millrace.engine import facts
+from millrace.engine.catalog import Catalog
+from millrace.engine.compose import compose, consumed_runs, inline_runs
+from millrace.engine.decide import decide, expired
+from millrace.engine.decision import Decision, Identity, attempts
+from millrace.engine.delivery import Delivery
+from millrace.engine.receipt import Receipt
+from millrace.engine.registry import Registry, read_catalog
+from millrace.engine.settings import Settings
+from millrace.engine.statistics import EpochStatistics, measure
+from millrace.engine.supervise import ExecutionError, Supervision, find_culprits
+from millrace.engine.tally import hidden_lateness, segments_of
+from millrace.errors import IdentityError, StoreFullError
+from millrace.state.cuts import StoredFences
+from millrace.state.manifest import Manifest
+from millrace.state.root import Root
+from millrace.state.run_store import RunStore
+from millrace.time import SECOND, Clock
+
+_logger = logging.getLogger(__name__)
+
+
+class Execution(Protocol):
+    """Runs the tasks of one epoch's input under a decision."""
+
+    def execute(self, decision: Decision) -> list[Receipt]:
+        """Return the receipts of all shards, or raise `ExecutionError`."""
+        ...
+
+
+class Engine:
+    """One root's engine. Not shared between threads but for `manifest` and `statistics`."""
+
+    def __init__(
+        self,
+        root: Root,
+        store: RunStore,
+        registry: Registry,
+        delivery: Delivery,
+        settings: Settings,
+        clock: Clock,
+        *,
+        wait: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.root, self.registry, self.delivery = root, registry, delivery
+        self.settings, self._clock, self._wait = settings, clock, wait
+        self._store = store
+        self.statistics: deque[EpochStatistics] = deque(maxlen=1_000)
+
+    @property
+    def manifest(self) -> Manifest:
+        """What is committed now."""
+        return self._store.manifest
+
+    def run(self, identity: Identity, execution: Execution) -> EpochStatistics | None:
+        """Run one epoch to its commit; None if it was committed before."""
+        if self._committed(identity):
+            return None
+        seconds: dict[str, float] = {}
+        began = time.perf_counter()
+        decision, catalog = self._decided(identity)
+        seconds["decide"] = time.perf_counter() - began
+        decision, receipts = self._executed(decision, catalog, execution, seconds)
+        failpoints.reach("receipts.after")
+        statistics = self._commit(decision, catalog, receipts, seconds)
+        self.delivery.committed(self.manifest)
+        self._tidy(catalog)
+        failpoints.reach("epoch.after")
+        return statistics
+
+    def _committed(self, identity: Identity) -> bool:
+        """Say whether an epoch is committed; refuse input that cannot be its input."""
+        manifest = self.manifest
+        known = manifest.facts.get("query")
+        if known is not None and known != identity.query:
+            raise _foreign_checkpoint(str(known), identity.query)
+        if identity.epoch > manifest.epoch + 1:
+            raise _missing_epochs(manifest.epoch, identity.epoch)
+        if identity.epoch == manifest.epoch + 1:
+            return False
+        digest = facts.digest_of(manifest, identity.epoch)
+        if digest != identity.digest:
+            raise _other_input(identity.epoch, digest)
+        return True
+
+    def _decided(self, identity: Identity) -> tuple[Decision, Catalog]:
+        """Read back what was decided for this input, or decide and log it now."""
+        logged = attempts(self.root, identity.epoch)
+        if logged:
+            decision = Decision.read(self.root, logged[-1])
+            if decision.identity.digest == identity.digest and not decision.probe:
+                catalog = self._catalog(decision)
+                return decision, catalog
+        catalog = self.registry.publish()
+        decision = decide(
+            self.manifest,
+            catalog,
+            identity,
+            self.settings,
+            StoredFences(self.root),
+            term=self._store.fence.term,
+            clock=self._clock.now(),
+        )
+        return self._log(replace(decision, attempt=len(logged))), catalog
+
+    def _log(self, decision: Decision) -> Decision:
+        failpoints.reach("log.before")
+        self._when_there_is_room(lambda: decision.write(self.root))
+        failpoints.reach("log.after")
+        return decision
+
+    def _catalog(self, decision: Decision) -> Catalog:
+        present = self.registry.catalog
+        return present if present.file == decision.catalog else read_catalog(self.root, decision.catalog)
+
+    def _executed(
+        self,
+        decision: Decision,
+        catalog: Catalog,
+        execution: Execution,
+        seconds: dict[str, float],
+    ) -> tuple[Decision, list[Receipt]]:
+        """Execute until the receipts can stand; return them with the decision they stand for."""
+        supervision = Supervision(self._back_off)
+        began = time.perf_counter()
+        while True:
+            try:
+                receipts = execution.execute(decision)
+            except ExecutionError as error:
+                if supervision.failed(error):
+                    decision = self._quarantine(decision, catalog, execution, error)
+                continue
+            better = reconsidered(decision, catalog, receipts)
+            if better is None:
+                seconds["run"] = time.perf_counter() - began
+                return decision, receipts
+            decision = self._log(self._next_attempt(better))
+
+    def _next_attempt(self, decision: Decision) -> Decision:
+        n_logged = len(attempts(self.root, decision.identity.epoch))
+        return replace(decision, attempt=n_logged, term=self._store.fence.term)
+
+    def _when_there_is_room(self, write: Callable[[], object]) -> None:
+        """Write, waiting for as long as the disk is full; a failed write leaves nothing."""
+        tries = 0
+        while True:
+            try:
+                write()
+            except StoreFullError as full:
+                tries += 1
+                _logger.warning("waiting for room: tries=%d %s", tries, full.message)
+                self._back_off(tries)
+            else:
+                return
+
+    def _back_off(self, tries: int) -> None:
+        self._wait(min(self.settings.backoff * 2 ** min(tries - 1, 8), 60 * SECOND) / 1e6)
+
+    def _quarantine(
+        self, decision: Decision, catalog: Catalog, execution: Execution, error: ExecutionError
+    ) -> Decision:
+        """Find the queries that take the epoch down, and decide to run it without them."""
+        running = tuple(
+            each.qid for each in catalog.queries.values() if each.qid not in decision.suspended
+        )
+
+        def probe(some: tuple[int, ...]) -> ExecutionError | None:
+            out = tuple(qid for qid in running if qid not in some)
+            tried = replace(decision, suspended=(*decision.suspended, *out), merges=(), probe=True)
+            try:
+                execution.execute(self._log(self._next_attempt(tried)))
+            except ExecutionError as found:
+                return found
+            return None
+
+        culprits = find_culprits(running, probe)
+        if culprits is None:
+            raise error
+        names = [each.name for each in catalog.queries.values() if each.qid in culprits.qids]
+        _logger.error("queries quarantined: queries=%s cause=%s", names, culprits.error.message)
+        verdicts = {
+            str(qid): ["quarantined", culprits.error.message, culprits.error.detail]
+            for qid in culprits.qids
+        }
+        suspended = (*decision.suspended, *culprits.qids)
+        quarantined = {**decision.quarantined, **verdicts}
+        return self._log(
+            self._next_attempt(replace(decision, suspended=suspended, quarantined=quarantined))
+        )
+
+    def _commit(
+        self,
+        decision: Decision,
+        catalog: Catalog,
+        receipts: list[Receipt],
+        seconds: dict[str, float],
+    ) -> EpochStatistics:
+        began = time.perf_counter()
+        dropped = {
+            **consumed_runs(self.manifest, catalog, self.delivery.consumed),
+            **expired(self.manifest, catalog, self.settings.keep_rejected, decision),
+        }
+        verdicts = verdicts_of(decision, catalog, receipts)
+        delta = compose(
+            self.manifest,
+            catalog,
+            decision,
+            receipts,
+            term=self._store.fence.term,
+            dropped=dropped,
+            verdicts=verdicts,
+        )
+        statistics = measure(decision, receipts, self.manifest, delta, seconds)
+        delta = replace(delta, facts={**delta.facts, "statistics": statistics.to_json()})
+        failpoints.reach("commit.before")
+        inline = inline_runs(receipts)
+        self._when_there_is_room(lambda: self._store.commit(delta, inline))
+        failpoints.reach("commit.after")
+        seconds["commit"] = time.perf_counter() - began
+        statistics = replace(statistics, seconds={**statistics.seconds, **seconds})
+        self.statistics.append(statistics)
+        return statistics
+
+    def _tidy(self, catalog: Catalog) -> None:
+        """Take a snapshot when one is due, and delete what nothing names any more."""
+        if self._store.snapshot_if_due():
+            self._store.collect_garbage()
+            self.registry.forget_before(catalog.sequence)
+            for entry in self.root.list("epochs/"):
+                if int(entry.name[7:19]) < self.manifest.epoch:
+                    self.root.delete(entry.name)
+
+
+def reconsidered(
+    decision: Decision, catalog: Catalog, receipts: list[Receipt]
+) -> Decision | None:
+    """Return the decision under which the epoch must be run again, or None if it stands."""
+    if any(each.oversize for each in receipts):
+        return replace(decision, spread=True)
+    tallies = [tally for receipt in receipts for tally in receipt.tallies]
+    segments = {}
+    for name, stream in catalog.streams.items():
+        mine = [each for each in tallies if each.stream == name]
+        if hidden_lateness(decision.clocks.get(name, {}), mine, stream.delay):
+            segments[name] = segments_of(mine)
+    return replace(decision, segments={**decision.segments, **segments}) if segments else None
+
+
+def verdicts_of(
+    decision: Decision, catalog: Catalog, receipts: list[Receipt]
+) -> dict[int, dict[str, Any]]:
+    """Return why queries are suspended from this epoch on."""
+    found: dict[int, list[Any]] = {
+        int(qid): [None, *verdict] for qid, verdict in decision.quarantined.items()
+    }
+    for receipt in sorted(receipts, key=lambda each: each.shard):
+        for failure in (each for tally in receipt.tallies for each in tally.failures):
+            if failure.qid not in found or found[failure.qid][0] > failure.time:
+                found[failure.qid] = [failure.time, failure.code, failure.message, ""]
+    generations = {each.qid: each.generation for each in catalog.queries.values()}
+    return {
+        qid: {
+            "epoch": decision.identity.epoch,
+            "generation": generations[qid],
+            "time": time_,
+            "code": code,
+            "message": message,
+            "detail": detail,
+        }
+        for qid, (time_, code, message, detail) in found.items()
+    }
+
+
+def _foreign_checkpoint(known: str, found: str) -> IdentityError:
+    return IdentityError(
+        "the checkpoint belongs to another streaming query than the root",
+        detail=f"The root was written by query {known}; the checkpoint says {found}.",
+        hint="Restore the root's directory `checkpoint` from a copy taken with the root, or "
+        "start over with an empty root.",
+    )
+
+
+def _missing_epochs(last: int, found: int) -> IdentityError:
+    return IdentityError(
+        f"Spark asks for epoch {found}, but the last one in the root is {last}",
+        detail="The epochs between them are in neither place.",
+        hint="Restore the root from a copy that is as new as the checkpoint.",
+    )
+
+
+def _other_input(epoch: int, digest: str | None) -> IdentityError:
+    known = f"It was {digest}." if digest else "The root no longer remembers its input."
+    return IdentityError(
+        f"epoch {epoch} is committed, and its input was not what Spark offers now",
+        detail=known,
+        hint="The checkpoint was replaced or is older than the root. Restore the directory "
+        "`checkpoint` from a copy taken with the root, or start over with an empty root.",
+    )

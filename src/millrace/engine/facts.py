@@ -1,0 +1,53 @@
+"""The facts of a manifest: what an epoch leaves to the next besides runs.
+
+    clocks       stream -> source partition -> greatest event time seen, us
+    watermarks   stream -> the instant up to which it is complete, us
+    seen         stream -> source partition -> wall clock when it last had rows, us
+    suspended    query id -> why and since when it does not run
+    query        Spark's id of the streaming query that this root belongs to
+    digests      the last epochs with the digests of their inputs
+    counts       totals since the root was made: rows, late, dead, results
+    statistics   of the epoch itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from millrace.engine.catalog import Catalog
+from millrace.engine.decision import Clocks
+from millrace.state.manifest import Manifest
+
+N_DIGESTS = 32
+
+
+def clocks(manifest: Manifest) -> Clocks:
+    """Return the clocks of all source partitions."""
+    return dict(manifest.facts.get("clocks", {}))
+
+
+def watermarks(manifest: Manifest) -> dict[str, int]:
+    """Return the watermarks of all streams that have one."""
+    return dict(manifest.facts.get("watermarks", {}))
+
+
+def seen(manifest: Manifest) -> Clocks:
+    """Return when each source partition last had rows."""
+    return dict(manifest.facts.get("seen", {}))
+
+
+def suspended(manifest: Manifest, catalog: Catalog) -> dict[int, Mapping[str, Any]]:
+    """Return the verdicts on queries that have not been resumed since."""
+    verdicts: Mapping[str, Mapping[str, Any]] = manifest.facts.get("suspended", {})
+    generations = {each.qid: each.generation for each in catalog.queries.values()}
+    return {
+        int(qid): verdict
+        for qid, verdict in verdicts.items()
+        if generations.get(int(qid)) == verdict["generation"]
+    }
+
+
+def digest_of(manifest: Manifest, epoch: int) -> str | None:
+    """Return the digest of a committed epoch's input, if it is remembered."""
+    return next((found for known, found in manifest.facts.get("digests", []) if known == epoch), None)

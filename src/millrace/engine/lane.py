@@ -1,0 +1,275 @@
+"""A lane: one sink, its cursor, and the span of epochs that the sink has open.
+
+A lane is driven by one thread, which calls `attempt` with the newest manifest; `enforce` and
+`detach` may come from another. The two meet in the cursor alone, which is changed under a lock:
+a span is settled only if the cursor still stands where the span began.
+
+    cursor ─────► settled │ span, taken by the sink │ waiting in the root │ not yet committed
+                  next_epoch = span.first       span.stop           manifest.epoch + 1
+
+After any error the span is forgotten and the sink opened again, exactly as after a restart.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from millrace import failpoints
+from millrace.connectors.sinks.sink import Sink, Span
+from millrace.engine.cursor import Cursor, CursorLog
+from millrace.engine.results import Waiting, oldest_beyond, read, total, waiting
+from millrace.errors import FencedError, IdentityError
+from millrace.operators.canonical import logical_bytes
+from millrace.state.manifest import Manifest, Run
+from millrace.state.root import Root
+from millrace.time import Clock
+
+State: TypeAlias = Literal["running", "failing", "detached", "fenced"]
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 30.0
+OPEN_PAUSE = 0.25
+"""Seconds: after the first error, after many, and between looks at the age of an open span."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkStatus:
+    """What can be seen of a sink from outside.
+
+    `lag_epochs` counts from the first epoch that waits to the last commit; the backlog is what
+    waits in the root. `error` is the last one, also after the sink has recovered; `n_failures`
+    are those in a row. `skipped_epochs`, `skipped_rows` and `gaps` tell what the sink never got.
+    """
+
+    name: str
+    state: State
+    next_epoch: int
+    lag_epochs: int
+    backlog_rows: int
+    backlog_bytes: int
+    error: str
+    n_failures: int
+    skipped_epochs: int
+    skipped_rows: int
+    gaps: tuple[tuple[int, int], ...]
+
+
+class Lane:
+    """Delivers to one sink; see the module's head for who may call what."""
+
+    def __init__(self, sink: Sink, log: CursorLog, root: Root, clock: Clock) -> None:
+        self.sink = sink
+        self.state: State = "running"
+        self._log, self._root, self._clock = log, root, clock
+        self._wanted = None if sink.queries is None else frozenset(sink.queries)
+        self._lock = threading.Lock()
+        self._cursor: Cursor | None = None
+        self._span: Span | None = None
+        self._since = 0
+        self._halted = False
+        self._error, self._n_failures = "", 0
+
+    @property
+    def active(self) -> bool:
+        """Whether there is anything left to do for this sink."""
+        return self.state in ("running", "failing") and not self._halted
+
+    @property
+    def settled(self) -> int:
+        """The first epoch that is not public yet, as far as this process knows."""
+        return -1 if self._span is None else self._span.first
+
+    @property
+    def pause(self) -> float | None:
+        """For how many seconds there is nothing to do; None: until something happens."""
+        if self.state == "failing":
+            return float(min(FIRST_PAUSE * 2 ** min(self._n_failures - 1, 20), LONGEST_PAUSE))
+        return OPEN_PAUSE if self._span is not None and self._span.n_epochs else None
+
+    def needs(self, query: str) -> int | None:
+        """Return the first epoch of `query` that the sink still needs; None if it needs none."""
+        if self.state == "detached" or (self._wanted is not None and query not in self._wanted):
+            return None
+        return 0 if self._cursor is None else self._cursor.next_epoch
+
+    def attempt(self, manifest: Manifest, *, flush_to: int = -1) -> None:
+        """Deliver what waits; an error of the sink is noted, and only `FencedError` raised."""
+        try:
+            self._deliver(manifest, flush_to)
+        except FencedError as error:
+            self._fail(error, "fenced")
+            raise
+        except (Exception, SystemExit) as error:  # what a sink raises is its trouble alone
+            self._fail(error, "failing")
+        else:
+            self._n_failures = 0
+            if self.state == "failing":
+                self.state = "running"
+
+    def enforce(self, manifest: Manifest) -> None:
+        """Apply the sink's policy if more waits for it than it may."""
+        backlog = self.sink.backlog
+        if backlog.policy == "keep" or not self.active:
+            return
+        with self._lock:
+            cursor = self._cursor
+            if cursor is None:
+                return
+            held = waiting(manifest, self.sink.queries, cursor.next_epoch)
+            if not backlog.exceeded_by(total(held).n_bytes, len(held)):
+                return
+            if backlog.policy == "detach":
+                self._cut_off(cursor, manifest)
+            else:
+                self._drop(cursor, held)
+
+    def detach(self, manifest: Manifest) -> None:
+        """Cut the sink off; its cursor stays, and says how much waited."""
+        with self._lock:
+            self._cut_off(self._cursor or self._claimed(manifest), manifest)
+
+    def halt(self) -> None:
+        """Settle nothing from now on: the engine stops."""
+        with self._lock:
+            self._halted = True
+
+    def close(self) -> None:
+        """Let the sink go."""
+        self._span = None
+        try:
+            self.sink.close()
+        except Exception:  # nothing depends on it
+            _logger.exception("sink not closed sink=%s", self.sink.name)
+
+    def status(self, manifest: Manifest) -> SinkStatus:
+        """Say how the sink is."""
+        cursor = self._cursor or Cursor()
+        held = waiting(manifest, self.sink.queries, cursor.next_epoch)
+        backlog, stop = total(held), manifest.epoch + 1
+        return SinkStatus(
+            self.sink.name,
+            self.state,
+            next_epoch=cursor.next_epoch,
+            lag_epochs=stop - min(held, default=stop),
+            backlog_rows=backlog.n_rows,
+            backlog_bytes=backlog.n_bytes,
+            error=self._error,
+            n_failures=self._n_failures,
+            skipped_epochs=cursor.skipped_epochs,
+            skipped_rows=cursor.skipped_rows,
+            gaps=cursor.gaps,
+        )
+
+    def _deliver(self, manifest: Manifest, flush_to: int) -> None:
+        while self.active and not self._passed(manifest, flush_to):
+            self._span = None  # the cursor was moved meanwhile: begin where it stands now
+
+    def _passed(self, manifest: Manifest, flush_to: int) -> bool:
+        """Go through the epochs that wait; False if the cursor no longer stands where it did."""
+        span = self._span or self._open(manifest)
+        stop = manifest.epoch + 1
+        held = waiting(manifest, self.sink.queries, span.stop) if span.stop < stop else {}
+        for epoch in range(span.stop, stop):
+            if not self._standing():
+                return False
+            self._take(self._span or span, epoch, held.get(epoch, {}))
+            self._settle_if_due(-1)
+        self._settle_if_due(flush_to)
+        return self._standing()
+
+    def _standing(self) -> bool:
+        """Say whether the open span may still be settled."""
+        cursor, span = self._cursor, self._span
+        begun = cursor is not None and span is not None and cursor.next_epoch == span.first
+        return begun and self.active
+
+    def _open(self, manifest: Manifest) -> Span:
+        with self._lock:
+            if self._cursor is None:
+                self._cursor = self._claimed(manifest)
+            else:
+                self._cursor = self._log.current()
+            cursor = self._cursor
+        if cursor.next_epoch > manifest.epoch + 1:
+            raise IdentityError(
+                f'sink "{self.sink.name}" is ahead of the root',
+                detail=f"Its cursor is at epoch {cursor.next_epoch}, the root at {manifest.epoch}.",
+                hint="The root has gone back in time; give the sink a new name and place.",
+            )
+        self.sink.open(cursor.promised)
+        self._span, self._since = Span(cursor.next_epoch, cursor.next_epoch), self._clock.now()
+        return self._span
+
+    def _claimed(self, manifest: Manifest) -> Cursor:
+        held = waiting(manifest, self.sink.queries, 0)
+        cursor = self._log.claim(min(held, default=manifest.epoch + 1))
+        if cursor.detached is None:
+            return cursor
+        epoch, n_rows = cursor.detached
+        still = {each: runs for each, runs in held.items() if cursor.next_epoch <= each <= epoch}
+        n_missing = max(n_rows - total(still).n_rows, 0)
+        attached = replace(cursor, detached=None)
+        if n_missing or manifest.epoch > epoch:
+            attached = attached.with_gap((cursor.next_epoch, manifest.epoch + 1), n_missing)
+        return self._log.move(attached)
+
+    def _take(self, span: Span, epoch: int, runs_of_epoch: Mapping[str, Sequence[Run]]) -> None:
+        n_rows, n_bytes = span.n_rows, span.n_bytes
+        if not span.n_epochs:
+            self._since = self._clock.now()
+        for query, runs in runs_of_epoch.items():
+            table = read(self._root, runs, epoch)
+            failpoints.reach("deliver.before")
+            self.sink.take(query, epoch, table)
+            n_rows, n_bytes = n_rows + table.num_rows, n_bytes + logical_bytes(table)
+        self._span = Span(span.first, epoch + 1, n_rows=n_rows, n_bytes=n_bytes)
+
+    def _settle_if_due(self, flush_to: int) -> None:
+        span = self._span
+        if span is None or not span.n_epochs:
+            return
+        span = replace(span, age=max(self._clock.now() - self._since, 0))
+        if span.first <= flush_to or self.sink.due(span):
+            self._settle(span)
+
+    def _settle(self, span: Span) -> None:
+        moves = self.sink.prepare(span)
+        failpoints.reach("deliver.written")
+        with self._lock:
+            if self._cursor is None or not self._standing():
+                return
+            moved = replace(self._cursor, next_epoch=span.stop, promised=moves)
+            self._cursor = moved = self._log.move(moved)
+        failpoints.reach("deliver.promised")
+        self.sink.fulfil(moves)
+        failpoints.reach("deliver.renamed")
+        self._log.trim(moved)
+        failpoints.reach("deliver.after")
+        self._span = Span(span.stop, span.stop)
+        self._n_failures = 0
+
+    def _cut_off(self, cursor: Cursor, manifest: Manifest) -> None:
+        held = waiting(manifest, self.sink.queries, cursor.next_epoch)
+        mark = (manifest.epoch, total(held).n_rows)
+        self._cursor = self._log.move(replace(cursor, detached=mark))
+        self.state = "detached"
+        _logger.warning("sink detached sink=%s epoch=%d", self.sink.name, manifest.epoch)
+
+    def _drop(self, cursor: Cursor, held: Waiting) -> None:
+        stop, n_rows = oldest_beyond(self.sink.backlog, held)
+        self._cursor = self._log.move(cursor.skipping(stop, n_rows))
+        _logger.error("results dropped sink=%s before=%d rows=%d", self.sink.name, stop, n_rows)
+
+    def _fail(self, error: BaseException, state: State) -> None:
+        self._error = f"{type(error).__name__}: {error}"
+        self._n_failures += 1
+        self._span = None
+        if self.state != "detached":
+            self.state = state
+        _logger.warning("sink %s sink=%s error=%s", state, self.sink.name, self._error)

@@ -1,0 +1,117 @@
+"""The backend without Spark: epochs run when rows are fed, in the caller's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.connectors.decode import decode_json_column
+from millrace.engine.backend import Binding
+from millrace.engine.epoch import Engine
+from millrace.engine.inprocess import InProcess, Task
+from millrace.engine.route import Arrived
+from millrace.engine.statistics import EpochStatistics
+from millrace.engine.streams import StreamSpec
+from millrace.errors import PlanError
+from millrace.operators.select import Function
+from millrace.schema import Schema, conform
+
+
+class Feed:
+    """A source that rows are fed into by hand; only for sessions without Spark."""
+
+    def __init__(self, schema: str | Schema | None = None) -> None:
+        self.schema = Schema.of(schema) if isinstance(schema, str) else schema
+
+
+class LocalBackend:
+    """Runs an engine in this process."""
+
+    def schema_of(self, source: object) -> Schema | None:
+        """Return the columns that a feed was made with."""
+        if not isinstance(source, Feed):
+            raise PlanError(
+                f"a session without Spark cannot read from {type(source).__name__}",
+                hint="Feed rows into a millrace.Feed, or give the session a SparkSession.",
+            )
+        return source.schema
+
+    def start(
+        self, engine: Engine, bindings: Mapping[str, Binding], functions: Mapping[str, Function]
+    ) -> LocalRun:
+        """Return a run that waits to be fed."""
+        return LocalRun(engine, bindings, functions)
+
+
+class LocalRun:
+    """An engine that runs an epoch whenever it is fed."""
+
+    def __init__(
+        self, engine: Engine, bindings: Mapping[str, Binding], functions: Mapping[str, Function]
+    ) -> None:
+        self._engine = engine
+        self.rebind(bindings, functions)
+        self._stopped = False
+
+    def feed(self, **streams: pa.Table | pa.RecordBatch) -> EpochStatistics:
+        """Run one epoch over these rows; each stream is one task."""
+        tasks = []
+        for name, rows in streams.items():
+            spec = self._engine.registry.catalog.stream(name)
+            tasks.append(Task(name, [arrived(spec, _one_batch(rows), origin="feed")]))
+        execution = InProcess(self._engine.root, tasks, self._functions)
+        epoch = self._engine.manifest.epoch + 1
+        statistics = self._engine.run(execution.identity(epoch), execution)
+        assert statistics is not None, "an epoch beyond the last one is new"
+        return statistics
+
+    def nudge(self) -> None:
+        """Run an epoch without rows."""
+        self.feed()
+
+    def rebind(self, bindings: Mapping[str, Binding], functions: Mapping[str, Function]) -> None:
+        """Go on with other functions; the next feed uses them."""
+        self._bindings, self._functions = bindings, functions
+
+    def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002  nothing runs by itself
+        """Return whether it was stopped."""
+        return self._stopped
+
+    def stop(self) -> None:
+        """Stop; the next feed would need a new run."""
+        self._stopped = True
+
+
+def arrived(spec: StreamSpec, rows: pa.RecordBatch, *, origin: str, first: int = 0) -> Arrived:
+    """Take rows of a stream as they come from outside: conform them, or decode their text."""
+    places = pa.array(np.arange(first, first + rows.num_rows, dtype=np.int64))
+    if spec.text is None:
+        return Arrived(conform(rows, spec.schema), places, origin=origin)
+    direct = [each for each in spec.schema.names if each in rows.schema.names]
+    inside = Schema(tuple(each for each in spec.schema if each.name not in direct))
+    decoded = decode_json_column(rows.column(spec.text), inside)
+    kept = rows.select(direct).take(decoded.ordinals)
+    columns = {**dict(zip(inside.names, decoded.rows.columns, strict=True))}
+    columns |= dict(zip(direct, kept.columns, strict=True))
+    whole = pa.RecordBatch.from_arrays([columns[each] for each in spec.schema.names],
+                                       names=list(spec.schema.names))  # fmt: skip
+    return Arrived(
+        conform(whole, spec.schema),
+        places.take(decoded.ordinals),
+        _shifted(decoded.rejects, first),
+        origin=origin,
+    )
+
+
+def _shifted(rejects: pa.Table, first: int) -> pa.Table:
+    ordinals = rejects.column("ordinal").to_numpy() + first
+    return rejects.set_column(0, "ordinal", pa.array(ordinals, pa.int64()))
+
+
+def _one_batch(rows: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
+    if isinstance(rows, pa.RecordBatch):
+        return rows
+    batches = rows.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)

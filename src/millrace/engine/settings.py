@@ -1,0 +1,61 @@
+"""Settings of an engine; each switch is a configuration of the tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from millrace.errors import PlanError
+from millrace.operators.keys import N_BUCKETS
+from millrace.time import DAY, SECOND
+
+Spread = Literal["auto", "always", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an engine runs; nothing here changes an answer.
+
+    Parameters
+    ----------
+    shards
+        Into how many ranges of buckets the work of an epoch is cut.
+    spread
+        Whether shards run as tasks behind a shuffle ("always"), in the driver ("never"), or
+        whichever the last epoch's size suggests ("auto").
+    merging
+        Whether runs are merged; without it answers are the same and reading is slower.
+    target
+        How long an epoch should take at most, in us; the number of rows that sources hand to
+        an epoch follows it.
+    trigger
+        The least time between the starts of two epochs, in us; 0 starts the next at once.
+    keep_rejected
+        How long late rows and dead letters are kept, in us.
+    backoff
+        The wait before the first retry after a failure, in us; it doubles up to a minute.
+    """
+
+    shards: int = 2
+    spread: Spread = "auto"
+    merging: bool = True
+    target: int = SECOND
+    trigger: int = 0
+    keep_rejected: int = 7 * DAY
+    backoff: int = SECOND // 2
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.shards <= N_BUCKETS:
+            raise PlanError(
+                f"the number of shards is {self.shards}",
+                hint=f"It is between 1 and {N_BUCKETS}, the number of buckets.",
+            )
+        if self.spread not in ("auto", "always", "never"):
+            raise PlanError(
+                f'spread is "{self.spread}"', hint='It is "auto", "always" or "never".'
+            )
+
+    @property
+    def shard_bounds(self) -> tuple[int, ...]:
+        """The buckets at which one shard ends and the next begins."""
+        return tuple(N_BUCKETS * each // self.shards for each in range(self.shards + 1))

@@ -1,0 +1,101 @@
+"""Supervision of one epoch: trying again, and finding the query that takes tasks down.
+
+A query's expression that raises is data: the task reports it and goes on. This is about tasks
+that do not come back: a function that crashes its process or eats all memory, a machine that
+is lost. The first failure is tried again, since machines do fail. A second one that looks the
+same is taken for a query's fault, and the queries are halved until the culprits are known:
+
+    all fail ─► left half runs, right half fails ─► … ─► { q17 } fails alone: quarantined
+
+Each probe is an attempt whose work is thrown away. If the epoch fails with no query at all, no
+query is to blame, and the failure goes up to whoever runs the epochs.
+
+Cost: one culprit among n queries takes about 2 log2(n) probes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from millrace.errors import MillraceError
+
+_logger = logging.getLogger(__name__)
+
+
+class ExecutionError(MillraceError):
+    """The tasks of an epoch did not come back.
+
+    `signature` is equal for failures that look the same; `blames_query` is False where the
+    cause is known and is no query's fault, such as a full disk.
+    """
+
+    code = "execution"
+
+    def __init__(self, message: str, *, signature: str, detail: str = "", blames_query: bool = True):
+        super().__init__(message, detail=detail)
+        self.signature = signature
+        self.blames_query = blames_query
+
+
+@dataclass(frozen=True, slots=True)
+class Culprits:
+    """The queries that must not run for the epoch to succeed, and how it failed with them."""
+
+    qids: tuple[int, ...]
+    error: ExecutionError
+
+
+@dataclass(slots=True)
+class Supervision:
+    """Decides what follows a failure of an epoch.
+
+    Parameters
+    ----------
+    wait
+        Waits before the next try; gets the number of tries so far.
+    tries
+        After how many failures that look the same a query is suspected.
+    """
+
+    wait: Callable[[int], None]
+    tries: int = 2
+    _failures: list[str] = field(default_factory=list)
+
+    def failed(self, error: ExecutionError) -> bool:
+        """Take note of a failure and wait; return True if a query should be suspected now."""
+        self._failures.append(error.signature if error.blames_query else "")
+        _logger.warning("epoch failed: tries=%d cause=%s", len(self._failures), error.message)
+        alike = self._failures[-self.tries :]
+        if error.blames_query and len(alike) == self.tries and len(set(alike)) == 1:
+            self._failures.clear()
+            return True
+        self.wait(len(self._failures))
+        return False
+
+
+def find_culprits(
+    qids: tuple[int, ...], probe: Callable[[tuple[int, ...]], ExecutionError | None]
+) -> Culprits | None:
+    """Find the queries to suspend, or None if the epoch fails without any query too.
+
+    `probe` runs the epoch with only the given queries and returns how it failed, if it did.
+    """
+    if not qids or probe(()) is not None:
+        return None
+    found: dict[int, ExecutionError] = {}
+    suspects = [qids]
+    while suspects:
+        some = suspects.pop()
+        error = probe(some)
+        if error is None:
+            continue
+        if len(some) == 1:
+            found[some[0]] = error
+            continue
+        half = len(some) // 2
+        suspects += [some[half:], some[:half]]
+    if not found:
+        return None
+    return Culprits(tuple(sorted(found)), next(iter(found.values())))

@@ -1,0 +1,313 @@
+"""A session: declare streams, ask standing queries, say where answers go, and start.
+
+    with millrace.Session("/var/lib/alerts", spark=spark) as session:
+        session.stream("trades", df, time="ts", delay="2 seconds", key="symbol", retain="1 hour")
+        session.query("big", millrace.select("trades", "symbol", where=col("price") > 100))
+        session.sink(millrace.ParquetSink("/data/answers"))
+        run = session.start()
+
+What was declared is kept in the root. A program that starts again declares the same things (its
+sources exist only in its own memory); a declaration that contradicts the root is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+
+from millrace.connectors.files import Files
+from millrace.connectors.sinks.sink import Sink
+from millrace.engine import facts
+from millrace.engine.backend import Backend, Binding, Run
+from millrace.engine.catalog import QuerySpec
+from millrace.engine.delivery import Delivery
+from millrace.engine.epoch import Engine
+from millrace.engine.lane import SinkStatus
+from millrace.engine.local import LocalBackend
+from millrace.engine.registry import Registry
+from millrace.engine.settings import Settings
+from millrace.engine.statistics import EpochStatistics
+from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store
+from millrace.engine.streams import StreamSpec
+from millrace.errors import PlanError
+from millrace.operators.select import Function
+from millrace.plan.bind import bind_selection, output_schema
+from millrace.plan.nodes import Selection
+from millrace.schema import Column, Schema, type_named
+from millrace.state.fence import Fence
+from millrace.state.root import Root, open_root
+from millrace.state.run_store import RunStore
+from millrace.state.store import scan
+from millrace.time import Clock, WallClock, to_micros
+
+
+class Query:
+    """A standing query, by its name."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self._session, self.name = session, name
+
+    @property
+    def spec(self) -> QuerySpec:
+        """What was registered."""
+        return self._session.engine.registry.catalog.query(self.name)
+
+    @property
+    def failure(self) -> dict[str, Any] | None:
+        """Why the query is suspended, or None if it is not."""
+        engine = self._session.engine
+        verdict = facts.suspended(engine.manifest, engine.registry.catalog).get(self.spec.qid)
+        return None if verdict is None else dict(verdict)
+
+    def pause(self) -> None:
+        """Answer nothing from the next epoch on, until `resume`."""
+        self._session.change({"do": "pause", "name": self.name})
+
+    def resume(self) -> None:
+        """Answer again from the next epoch on; also ends a suspension."""
+        self._session.change({"do": "resume", "name": self.name})
+
+    def drop(self) -> None:
+        """Remove the query; answers that wait for a sink are still delivered."""
+        self._session.change({"do": "drop query", "name": self.name})
+
+
+class Session:
+    """One engine on one root.
+
+    Parameters
+    ----------
+    root
+        The directory that holds everything durable; it is created if it does not exist.
+    spark
+        The `SparkSession` to run on; without one, epochs run in this process.
+    settings
+        How the engine runs.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str] | Root,
+        *,
+        spark: object = None,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        threads: bool = True,
+    ) -> None:
+        self._root = open_root(Path(root)) if isinstance(root, str | os.PathLike) else root
+        self._clock = clock or WallClock()
+        self._fence = Fence.acquire(self._root, who="millrace engine")
+        self._backend = _backend(spark, self._fence)
+        store = RunStore.open(self._root, self._fence)
+        delivery = Delivery(
+            self._root, self._fence.check, clock=self._clock, term=self._fence.term, threads=threads
+        )
+        self.engine = Engine(
+            self._root, store, Registry.open(self._root), delivery, settings or Settings(),
+            self._clock,
+        )  # fmt: skip
+        self._bindings: dict[str, Binding] = {}
+        self._functions: dict[str, Function] = {}
+        self._function_types: dict[str, pa.DataType] = {}
+        self._run: Run | None = None
+
+    def function(self, name: str, function: Callable[..., pa.Array], *, returns: str) -> None:
+        """Make a vectorised function known to queries: Arrow arrays in, one array out."""
+        self._functions[name] = function
+        self._function_types[name] = type_named(returns)
+        if self._run is not None:
+            self._run.rebind(self._bindings, self._functions)
+
+    def stream(
+        self,
+        name: str,
+        source: object,
+        *,
+        time: str,
+        schema: str | Schema | None = None,
+        delay: str | int = 0,
+        partition: str | None = None,
+        order: str | Iterable[str] = (),
+        key: str | Iterable[str] = (),
+        retain: str | int | None = None,
+        idle: str | int | None = None,
+        json: str | None = None,
+    ) -> None:
+        """Declare a stream and bind it to its source; `StreamSpec` explains the words.
+
+        With `json`, rows are decoded from that column of JSON text by `schema`; text that is
+        not JSON becomes a dead letter as it is.
+        """
+        spec = StreamSpec(
+            name,
+            self._columns(name, source, schema, json, [partition, *_names(order)]),
+            time,
+            to_micros(delay),
+            partition,
+            _names(order),
+            _names(key),
+            None if retain is None else to_micros(retain),
+            None if idle is None else to_micros(idle),
+            json,
+            isinstance(source, Files),
+        )
+        self._declare(spec)
+        self._bindings[name] = Binding(self.engine.registry.catalog.stream(name), source)
+        if self._run is not None:
+            self._run.rebind(self._bindings, self._functions)
+
+    def drop_stream(self, name: str) -> None:
+        """Forget a stream, its source and its history; no query may read it any more."""
+        self.change({"do": "drop stream", "name": name})
+        self._bindings.pop(name, None)
+        if self._run is not None:
+            self._run.rebind(self._bindings, self._functions)
+
+    def query(self, name: str, selection: Selection) -> Query:
+        """Register a standing query; it is durable on return and runs from the next epoch on.
+
+        Registering the same query under the same name again changes nothing.
+        """
+        catalog = self.engine.registry.catalog
+        schema = catalog.stream(selection.stream).schema
+        bound = bind_selection(selection, schema, self._function_types)
+        known = catalog.queries.get(name)
+        if known is None or known.selection != bound:
+            answer = output_schema(bound, schema, self._function_types)
+            spec = QuerySpec(0, name, bound, answer)
+            self.change({"do": "add query", "query": spec.to_json()})
+        return Query(self, name)
+
+    def sink(self, sink: Sink) -> None:
+        """Deliver answers to a sink, from where its cursor stands."""
+        self.engine.delivery.attach(sink)
+
+    def start(self) -> Run:
+        """Begin to run epochs."""
+        catalog = self.engine.registry.catalog
+        missing = [name for name in catalog.streams if name not in self._bindings]
+        if missing:
+            raise PlanError(
+                f'stream "{missing[0]}" is declared in the root and has no source',
+                detail=f"The root knows the streams {', '.join(catalog.streams)}.",
+                hint="Declare it with Session.stream before start, or drop it.",
+            )
+        self._require_functions()
+        self.engine.delivery.committed(self.engine.manifest)
+        self._run = self._backend.start(self.engine, self._bindings, self._functions)
+        return self._run
+
+    def change(self, *changes: dict[str, Any]) -> None:
+        """Record changes of the registry, all or none, and let them take effect soon."""
+        self.engine.registry.record(changes)
+        if self._run is not None:
+            self._run.nudge()
+
+    def dead_letters(self) -> pa.Table:
+        """Return the rows that could not be read: stream, source, position, reason, raw bytes."""
+        return self._table(DEAD_LETTERS)
+
+    def late_rows(self, stream: str) -> pa.Table:
+        """Return the rows of a stream that came too late, with their source and position."""
+        return self._table(late_store(self.engine.registry.catalog.stream(stream)))
+
+    def history(self, stream: str) -> pa.Table:
+        """Return the retained rows of a stream."""
+        return self._table(rows_store(self.engine.registry.catalog.stream(stream)))
+
+    def statistics(self) -> list[EpochStatistics]:
+        """Return the statistics of this session's last epochs, oldest first."""
+        return list(self.engine.statistics)
+
+    def sinks(self) -> tuple[SinkStatus, ...]:
+        """Say how each sink is: cursor, lag, backlog, last error."""
+        return self.engine.delivery.status()
+
+    def close(self, *, drain: float = 30.0) -> None:
+        """Stop the run, deliver what is committed (for at most `drain` seconds), free the root."""
+        if self._run is not None:
+            self._run.stop()
+            self._run = None
+        self.engine.delivery.drain(drain)
+        self.engine.delivery.stop()
+        self._fence.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _table(self, store: str) -> pa.Table:
+        state = self.engine.manifest.stores.get(store)
+        if state is None:
+            return pa.table({})
+        return scan(self._root, state).drop_columns(["_key"])
+
+    def _columns(
+        self,
+        name: str,
+        source: object,
+        declared: str | Schema | None,
+        json: str | None,
+        beside: list[str | None],
+    ) -> Schema:
+        known = declared if isinstance(declared, Schema | None) else Schema.of(declared)
+        found = None if isinstance(source, Files) else self._backend.schema_of(source)
+        if json is None:
+            if known is None and found is None:
+                raise PlanError(
+                    f'the columns of stream "{name}" are not known',
+                    hint='Declare them: schema="symbol text, price double, ts timestamp".',
+                )
+            return known or found  # type: ignore[return-value]  one of them is there
+        if known is None:
+            raise PlanError(
+                f'stream "{name}" is JSON text and has no declared columns',
+                hint='Declare them: schema="symbol text, price double, ts timestamp".',
+            )
+        extra = [each for each in beside if each is not None and each not in known]
+        return Schema((*known, *(Column(each, _found(found, each, name)) for each in extra)))
+
+    def _declare(self, spec: StreamSpec) -> None:
+        known = self.engine.registry.catalog.streams.get(spec.name)
+        if known is None:
+            self.change({"do": "add stream", "stream": spec.to_json()})
+            return
+        before, after = known.to_json(), {**spec.to_json(), "born": known.born}
+        differing = [word for word in before if before[word] != after[word]]
+        if differing:
+            word = differing[0]
+            raise PlanError(
+                f'stream "{spec.name}" is declared otherwise in the root',
+                detail=f"Its {word} is {before[word]} there and {after[word]} here.",
+                hint="Declare it as it was, or drop the stream first.",
+            )
+
+    def _require_functions(self) -> None:
+        for query in self.engine.registry.catalog.queries.values():
+            schema = self.engine.registry.catalog.stream(query.selection.stream).schema
+            bind_selection(query.selection, schema, self._function_types)
+
+
+def _found(found: Schema | None, column: str, stream: str) -> pa.DataType:
+    if found is None or column not in found:
+        raise PlanError(f'column "{column}" is not delivered by the source of stream "{stream}"')
+    return found.type_of(column)
+
+
+def _names(given: str | Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _backend(spark: object, fence: Fence) -> Backend:
+    if spark is None:
+        return LocalBackend()
+    found = entry_points(group="millrace.backends", name="spark")
+    made: Backend = next(iter(found)).load()(spark, fence)
+    return made
