@@ -30,7 +30,7 @@ from millrace.connectors.formats.json_text import decode_json_column
 from millrace.connectors.formats.ndjson import read_ndjson
 from millrace.connectors.formats.options import ReadOptions
 from millrace.connectors.formats.parquet import read_parquet
-from millrace.connectors.splits import FileSplit, Format, format_of, open_parquet
+from millrace.connectors.splits import FileSplit, Format, changed_error, format_of, open_parquet
 from millrace.errors import SourceError
 from millrace.schema import Schema
 
@@ -40,6 +40,7 @@ __all__ = [
     "ReadOptions",
     "decode_json_column",
     "read_split",
+    "reject_split",
     "whole_file",
 ]
 
@@ -81,11 +82,12 @@ def check_unchanged(split: FileSplit) -> None:
     """Refuse a file that changed after it was listed, so that none is read half old, half new."""
     size, modified = _stat(split.path)
     if size != split.size or (split.modified and modified != split.modified):
-        raise SourceError(
-            f'file "{split.path}" changed after it was listed',
-            detail=f"It had {split.size} bytes and now has {size}.",
-            hint="Write files under a temporary name and rename them when they are complete.",
-        )
+        raise changed_error(split, size)
+
+
+def reject_split(split: FileSplit, error: SourceError, schema: Schema) -> Decoded:
+    """Return the one reject for a split that could not be read, for a stream that goes on."""
+    return Decoded.nothing(schema, [(split.first, str(error), split.path.encode())])
 
 
 def _stat(path: str) -> tuple[int, int]:

@@ -63,11 +63,16 @@ class FileSplit:
         return cls(**json.loads(text))
 
 
+def ending_format(path: str) -> Format | None:
+    """Tell a file's format by the ending of its name, if that names one."""
+    lower = path.lower()
+    return next((form for ending, form in _ENDINGS.items() if lower.endswith(ending)), None)
+
+
 def format_of(path: str) -> Format:
     """Tell a file's format by the ending of its name."""
-    for ending, found in _ENDINGS.items():
-        if path.lower().endswith(ending):
-            return found
+    if found := ending_format(path):
+        return found
     raise SourceError(
         f'file "{path}" has an ending that names no format',
         detail=f"The endings are {', '.join(_ENDINGS)}.",
@@ -83,11 +88,11 @@ class CutOptions:
     split_rows: int = 1 << 18
 
 
-_DEFAULT = CutOptions()
+DEFAULT_CUT = CutOptions()
 
 
 def cut_file(
-    path: str, form: Format, *, size: int, modified: int = 0, options: CutOptions = _DEFAULT
+    path: str, form: Format, *, size: int, modified: int = 0, options: CutOptions = DEFAULT_CUT
 ) -> list[FileSplit]:
     """Cut a file into splits; a Parquet file's footer is read for it.
 
@@ -128,3 +133,12 @@ def open_parquet(path: str) -> pq.ParquetFile:
             detail=f"The reader says: {cause}",
             hint="Remove the file or write it again; files must appear complete, by rename.",
         ) from cause
+
+
+def changed_error(split: FileSplit, size: int) -> SourceError:
+    """Say that a file is not the one that was listed."""
+    return SourceError(
+        f'file "{split.path}" changed after it was listed',
+        detail=f"It had {split.size} bytes and now has {size}.",
+        hint="Write files under a temporary name and rename them when they are complete.",
+    )
