@@ -27,6 +27,7 @@ from pathlib import Path
 
 from millrace.connectors.globs import find_paths
 from millrace.connectors.splits import (
+    DEFAULT_CUT,
     CutOptions,
     FileSplit,
     Format,
