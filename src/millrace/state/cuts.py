@@ -23,15 +23,18 @@ from millrace.state.merge import MergeInput
 from millrace.state.order import keys_and_times, lower_bound
 from millrace.state.piece import Piece, Position
 from millrace.state.root import Root
-from millrace.state.run_file import FENCE_ROWS, opened
+from millrace.state.run_file import BLOCK_ROWS, FENCE_ROWS, opened
 from millrace.state.store_state import Run
 
 
 class Fences(Protocol):
     """What a planner may ask about the inside of a piece."""
 
-    def within(self, piece: Piece) -> Sequence[tuple[Position, int]]:
-        """Give (key, time) and row position of some rows behind the first, ascending."""
+    def within(self, piece: Piece, stop: int) -> Sequence[tuple[Position, int]]:
+        """Give (key, time) and position of some rows between the first and `stop`, ascending.
+
+        No more than `FENCE_ROWS` rows lie between two of them.
+        """
 
     def locate(self, piece: Piece, cut: Position) -> tuple[int, Position]:
         """Give the position, key and time of the first row at or after `cut`."""
@@ -43,40 +46,66 @@ class StoredFences:
 
     root: Root
 
-    def within(self, piece: Piece) -> Sequence[tuple[Position, int]]:
-        """Give (key, time) and row position of every 4,096th row behind the first."""
-        if piece.rows <= FENCE_ROWS:
+    def within(self, piece: Piece, stop: int) -> Sequence[tuple[Position, int]]:
+        """Give (key, time) and position of every 4,096th row between the first and `stop`."""
+        begin = piece.first // FENCE_ROWS + 1
+        end = -(-min(stop, piece.stop) // FENCE_ROWS)
+        if begin >= end:
             return []
         keys, times = opened(self.root, piece.file).run(piece.run).fences
-        first = piece.first // FENCE_ROWS + 1
-        stop = -(-piece.stop // FENCE_ROWS)
-        rows = range(first * FENCE_ROWS, stop * FENCE_ROWS, FENCE_ROWS)
-        positions = zip(keys[first:stop].tolist(), times[first:stop].tolist(), strict=True)
+        rows = range(begin * FENCE_ROWS, end * FENCE_ROWS, FENCE_ROWS)
+        positions = zip(keys[begin:end].tolist(), times[begin:end].tolist(), strict=True)
         return list(zip(positions, rows, strict=True))
 
     def locate(self, piece: Piece, cut: Position) -> tuple[int, Position]:
         """Give the position, key and time of the first row at or after `cut`."""
         assert piece.low < cut < piece.high, "the cut is inside the piece"
         run = opened(self.root, piece.file).run(piece.run)
-        fences = self.within(piece)
-        fence = bisect_left(fences, cut, key=lambda each: each[0])
-        # The row is behind the last fence below the cut, and not behind the next one.
-        start = fences[fence - 1][1] if fence else piece.first
         bounds = run.blocks.bounds
-        ordinal = int(np.searchsorted(bounds, start, side="right")) - 1
-        keys, times = keys_and_times(run.block(ordinal))
+        below = int(np.searchsorted(bounds, piece.first, side="right")) - 1
+        if piece.stop > bounds[below + 1]:
+            # The row is not before the last fence below the cut, and that is in one block.
+            keys, times = run.fences
+            fence = max(lower_bound(keys, times, cut) - 1, 0)
+            below = max(below, fence * FENCE_ROWS // BLOCK_ROWS)
+        keys, times = keys_and_times(run.block(below))
         row = lower_bound(keys, times, cut)
         if row == keys.size:
-            return fences[fence][1], fences[fence][0]
-        return int(bounds[ordinal]) + row, (int(keys[row]), int(times[row]))
+            below, row = below + 1, 0
+            keys, times = keys_and_times(run.block(below))
+        return int(bounds[below]) + row, (int(keys[row]), int(times[row]))
 
 
-def slice_of(runs: Sequence[Run], budget_rows: int, fences: Fences) -> tuple[MergeInput, ...]:
-    """Choose the next rows to merge: from each run those before one common cut."""
+def choose_cut(runs: Sequence[Run], budget_rows: int, fences: Fences) -> Position | None:
+    """Give the position before which the next slice takes its rows; None if it takes all."""
     if sum(run.rows for run in runs) <= budget_rows:
-        return tuple(MergeInput(run.id, run.pieces) for run in runs)
-    cut = _cut(runs, budget_rows, fences)
-    return tuple(_before(run, cut, fences) for run in runs)
+        return None
+    ladders = [_ladder(run, budget_rows, fences) for run in runs]
+    lowest = min(run.pieces[0].low for run in runs)
+    found = {each for ladder in ladders for each in ladder.positions if each > lowest}
+    candidates = sorted(found)
+
+    def cost(cut: Position) -> float:
+        return sum(ladder.rows_before(cut) for ladder in ladders)
+
+    fitting = bisect_left(candidates, True, key=lambda cut: cost(cut) > budget_rows)
+    return candidates[max(fitting - 1, 0)]
+
+
+def rows_before(run: Run, cut: Position | None, fences: Fences) -> MergeInput:
+    """Take the pieces of `run` before `cut`, dividing the one that it falls into."""
+    if cut is None:
+        return MergeInput(run.id, run.pieces)
+    whole = [piece for piece in run.pieces if piece.high <= cut]
+    following = run.pieces[len(whole) :]
+    if not following or cut <= following[0].low:
+        return MergeInput(run.id, tuple(whole))
+    divided = following[0]
+    at, low = fences.locate(divided, cut)
+    if at >= divided.stop:  # its bounds reach further than its rows
+        return MergeInput(run.id, (*whole, divided))
+    taken, rest = divided.split(at, low)
+    return MergeInput(run.id, (*whole, taken), rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,45 +124,19 @@ class _Ladder:
         return self.rows[-1] if self.complete else np.inf
 
 
-def _cut(runs: Sequence[Run], budget_rows: int, fences: Fences) -> Position:
-    """Give the greatest fence with at most `budget_rows` before it, or the least of all."""
-    ladders = [_ladder(run, budget_rows, fences) for run in runs]
-    lowest = min(run.pieces[0].low for run in runs)
-    found = {each for ladder in ladders for each in ladder.positions if each > lowest}
-    candidates = sorted(found)
-
-    def cost(cut: Position) -> float:
-        return sum(ladder.rows_before(cut) for ladder in ladders)
-
-    fitting = bisect_left(candidates, True, key=lambda cut: cost(cut) > budget_rows)
-    return candidates[max(fitting - 1, 0)]
-
-
 def _ladder(run: Run, budget_rows: int, fences: Fences) -> _Ladder:
+    """Give the fences of `run` up to the first one that is beyond the budget."""
     positions: list[Position] = []
     rows: list[int] = []
     before = 0
     for piece in run.pieces:
-        if before > budget_rows:
-            return _Ladder(positions, rows, complete=False)
-        for position, row in ((piece.low, piece.first), *fences.within(piece)):
+        stop = piece.first + budget_rows - before + 2 * FENCE_ROWS
+        for position, row in ((piece.low, piece.first), *fences.within(piece, stop)):
             positions.append(position)
             rows.append(before + row - piece.first)
+        if stop < piece.stop:
+            return _Ladder(positions, rows, complete=False)
         before += piece.rows
         positions.append(piece.high)
         rows.append(before)
     return _Ladder(positions, rows, complete=True)
-
-
-def _before(run: Run, cut: Position, fences: Fences) -> MergeInput:
-    """Take the pieces of `run` before `cut`, dividing the one that it falls into."""
-    whole = [piece for piece in run.pieces if piece.high <= cut]
-    following = run.pieces[len(whole) :]
-    if not following or cut <= following[0].low:
-        return MergeInput(run.id, tuple(whole))
-    divided = following[0]
-    at, low = fences.locate(divided, cut)
-    if at >= divided.stop:  # the rows between the last one and `high` are none
-        return MergeInput(run.id, (*whole, divided))
-    taken, rest = divided.split(at, low)
-    return MergeInput(run.id, (*whole, taken), rest)

@@ -22,7 +22,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from millrace.state.cuts import Fences, slice_of
+from millrace.state.cuts import Fences, choose_cut, rows_before
 from millrace.state.merge import MergeStep
 from millrace.state.names import epoch_of, inline
 from millrace.state.run_file import FENCE_ROWS
@@ -99,8 +99,10 @@ def plan_merges(
         # Less would not be a sound slice: see the bound in `cuts`.
         if budget_rows < min(merge.rows, FENCE_ROWS * len(merge.runs)):
             continue
-        taken = slice_of(merge.runs, budget_rows, fences)
-        step = MergeStep(merge.store, merge.output, merge.level, taken, horizon.get(merge.store))
+        cut = choose_cut(merge.runs, budget_rows, fences)
+        taken = tuple(rows_before(run, cut, fences) for run in merge.runs)
+        expired = horizon.get(merge.store)
+        step = MergeStep(merge.store, merge.output, merge.level, taken, cut, expired)
         budget_rows -= step.rows
         steps.append(step)
     return tuple(steps)

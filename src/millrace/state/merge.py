@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from millrace import failpoints
 from millrace.state.order import sort_rows
-from millrace.state.piece import Piece
+from millrace.state.piece import Piece, Position
 from millrace.state.root import Root
 from millrace.state.run import read_piece
 
@@ -63,13 +63,15 @@ class MergeInput:
 class MergeStep:
     """One slice of one merge in one store; the older inputs come first.
 
-    Rows older than `horizon` are not written.
+    It takes the rows before `cut`, all of them if that is None. Rows older than `horizon` are
+    not written.
     """
 
     store: str
     output: int
     level: int
     inputs: tuple[MergeInput, ...]
+    cut: Position | None = None
     horizon: int | None = None
 
     @property
@@ -91,14 +93,14 @@ class MergeStep:
     def to_json(self) -> list[Any]:
         """Give a compact JSON form."""
         inputs = [each.to_json() for each in self.inputs]
-        return [self.store, self.output, self.level, inputs, self.horizon]
+        return [self.store, self.output, self.level, inputs, self.cut, self.horizon]
 
     @classmethod
     def from_json(cls, fields: list[Any]) -> Self:
         """Read what `to_json` gave."""
-        store, output, level, inputs, horizon = fields
+        store, output, level, inputs, cut, horizon = fields
         taken = tuple(MergeInput.from_json(each) for each in inputs)
-        return cls(store, output, level, taken, horizon)
+        return cls(store, output, level, taken, None if cut is None else tuple(cut), horizon)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,8 @@ def parts_of(data: Data) -> list[memoryview]:
     """Give the parts of `data` as views of bytes, without copying."""
     single = isinstance(data, bytes | bytearray | memoryview | pa.Buffer)
     parts: Sequence[Part] = [data] if single else data
-    return [view.cast("B") for view in map(memoryview, parts) if view.nbytes]
+    views = [memoryview(part) for part in parts]
+    return [view.cast("B") for view in views if view.nbytes]
 
 
 def numbered(prefix: str, number: int) -> str:

@@ -146,9 +146,8 @@ def _admitted(
     first = int(np.searchsorted(blocks.bounds, piece.first, side="right")) - 1
     stop = int(np.searchsorted(blocks.bounds, piece.stop, side="left"))
     if keys is not None:
-        # The block before the first one that starts at or above the low key may reach into it.
-        first = max(first, key_bound(blocks.keys, keys[0]) - 1)
-        stop = min(stop, key_bound(blocks.keys, keys[1]))
+        first = max(first, key_bound(blocks.last_keys, keys[0]))
+        stop = min(stop, key_bound(blocks.first_keys, keys[1]))
     for ordinal in range(first, stop):
         low, high = blocks.min_times[ordinal], blocks.max_times[ordinal]
         if times is None or (low < times[1] and high >= times[0]):
@@ -177,7 +176,7 @@ def _block_fences(table: pa.Table) -> list[list[int]]:
     fences = []
     for block in _cut(table.select([KEY, TIME])):
         keys, times = keys_and_times(block)
-        ends = (keys[0], times[0], times.min(), times.max())
+        ends = (keys[0], keys[-1], times.min(), times.max())
         fences.append([block.num_rows, *(int(end) for end in ends)])
     return fences
 

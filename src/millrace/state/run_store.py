@@ -27,7 +27,6 @@ from millrace.state.names import SNAPSHOTS, numbered
 from millrace.state.root import Root
 from millrace.state.run import pack_runs
 
-
 TEMPORARY_SECONDS = 3_600.0
 
 

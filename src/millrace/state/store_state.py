@@ -101,8 +101,7 @@ class StoreState:
     def with_run(self, pieces: Sequence[Piece], epoch: int) -> Self:
         """Add a run, the newest, made of `pieces`."""
         ordered = tuple(sorted(pieces, key=lambda piece: piece.low))
-        for left, right in pairwise(ordered):
-            assert left.high <= right.low, f"pieces of one run overlap: {left} and {right}"
+        _check_disjoint(ordered)
         run = Run(self.next_id, 0, epoch, ordered)
         return replace(self, runs=(*self.runs, run), next_id=self.next_id + 1)
 
@@ -123,6 +122,7 @@ class StoreState:
         written = () if progress.output is None else (progress.output,)
         left = tuple(id_ for id_ in output.inputs if trimmed.get(id_, existing[id_]).pieces)
         output = replace(output, pieces=output.pieces + written, inputs=left)
+        _check_disjoint(output.pieces[-2:])
 
         runs: list[Run] = []
         for run in self.runs:
@@ -142,6 +142,11 @@ class StoreState:
         """Read what `to_json` gave."""
         spec, runs, next_id = fields
         return cls(StoreSpec.from_json(spec), tuple(map(Run.from_json, runs)), next_id)
+
+
+def _check_disjoint(pieces: Sequence[Piece]) -> None:
+    for left, right in pairwise(pieces):
+        assert left.high <= right.low, f"pieces of one run overlap: {left} and {right}"
 
 
 def _consuming(run: Run, gone: Collection[int]) -> Run:
