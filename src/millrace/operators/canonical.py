@@ -1,4 +1,4 @@
-"""Canonical order: one order of rows that depends on their values and on nothing else.
+"""Canonical order and size: they depend on the values of rows and on nothing else.
 
 Shards, tasks and merges spread the rows of one epoch over files in ways that may differ from
 run to run. Whoever sorts them by this order gets the same sequence each time:
@@ -53,6 +53,17 @@ def canonical_order(table: pa.Table) -> pa.Array:
     return pc.sort_indices(compared, sort_keys=[(label, "ascending") for label in labels])
 
 
+def logical_bytes(table: pa.Table) -> int:
+    """Return a size of `table` that depends on its values alone, not on Arrow's buffers.
+
+    Examples
+    --------
+    >>> logical_bytes(pa.table({"symbol": ["ACME", None], "price": [1.0, 2.0]}))
+    28
+    """
+    return sum(_column_bytes(column) for column in table.columns)
+
+
 def _comparable(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:
     """Return the columns whose plain ascending order is the canonical order of `column`."""
     if kinds.is_null(column.type):
@@ -71,3 +82,10 @@ def _ordered_bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
     mapped = np.where(bits & sign, ~bits, bits | sign)
     rotated = mapped - unsigned((1 << _MANTISSA_BITS[width]) - 1)  # wraps around, as it should
     return pa.chunked_array([pa.array(rotated)])
+
+
+def _column_bytes(column: pa.ChunkedArray) -> int:
+    if kinds.is_string(column.type) or kinds.is_binary(column.type):
+        return int(pc.sum(pc.binary_length(column)).as_py() or 0) + 4 * len(column)
+    width: int = column.type.bit_width
+    return -(-width * len(column) // 8)
