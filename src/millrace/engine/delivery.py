@@ -82,6 +82,8 @@ class Delivery:
                     hint="Give the sink another name; its cursor is kept under it.",
                 )
             lane = Lane(sink, self._log(sink), self._root, self._clock)
+            if self._manifest is not None:
+                lane.see(self._manifest)
             self._lanes = {**self._lanes, sink.name: lane}
         self._start(lambda: self._run(lane), sink.name)
 
@@ -102,7 +104,11 @@ class Delivery:
             lane.close()
 
     def committed(self, manifest: Manifest) -> None:
-        """Take note of a commit; raise `FencedError` if a cursor shows a newer engine."""
+        """Take note of a commit; raise `FencedError` if a cursor shows a newer engine.
+
+        An engine also calls this once when it has recovered, before its first epoch, with the
+        manifest that it found or the empty one.
+        """
         if any(lane.state == "fenced" for lane in self._lanes.values()):
             raise FencedError(
                 "a sink's cursor was taken over by another engine",
@@ -112,6 +118,8 @@ class Delivery:
             self._mark_absent(manifest)
         with self._changed:
             self._manifest = manifest
+            for lane in self._lanes.values():
+                lane.see(manifest)
         self._wake()
 
     def consumed(self, query: str) -> int | None:

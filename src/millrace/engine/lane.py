@@ -72,6 +72,7 @@ class Lane:
         self._cursor: Cursor | None = None
         self._span: Span | None = None
         self._since = 0
+        self._first_seen: int | None = None
         self._halted = False
         self._error, self._n_failures = "", 0
 
@@ -97,6 +98,14 @@ class Lane:
         if self.state == "detached" or (self._wanted is not None and query not in self._wanted):
             return None
         return 0 if self._cursor is None else self._cursor.next_epoch
+
+    def see(self, manifest: Manifest) -> None:
+        """Note from which epoch on a sink without a cursor is served: the first not committed.
+
+        What the root holds of earlier ones it gets as well.
+        """
+        if self._first_seen is None:
+            self._first_seen = manifest.epoch + 1
 
     def attempt(self, manifest: Manifest, *, flush_to: int = -1) -> None:
         """Deliver what waits; an error of the sink is noted, and only `FencedError` raised."""
@@ -208,7 +217,8 @@ class Lane:
 
     def _claimed(self, manifest: Manifest) -> Cursor:
         held = waiting(manifest, self.sink.queries, 0)
-        cursor = self._log.claim(min(held, default=manifest.epoch + 1))
+        self.see(manifest)
+        cursor = self._log.claim(min([*held, self._first_seen or 0]))
         if cursor.detached is None:
             return cursor
         epoch, n_rows = cursor.detached
