@@ -47,4 +47,5 @@ class Files:
     @classmethod
     def from_json(cls, spelt: dict[str, Any]) -> Self:
         """Read what `to_json` wrote."""
-        return cls(**{**spelt, "options": ReadOptions(**spelt["options"])})
+        options = {**spelt["options"], "null_strings": tuple(spelt["options"]["null_strings"])}
+        return cls(**{**spelt, "options": ReadOptions(**options)})

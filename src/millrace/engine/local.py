@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import pyarrow as pa
 
-from millrace.connectors.decode import decode_json_column
+from millrace.engine.arrivals import from_rows
 from millrace.engine.backend import Binding
 from millrace.engine.epoch import Engine
 from millrace.engine.inprocess import InProcess, Task
-from millrace.engine.route import Arrived
 from millrace.engine.statistics import EpochStatistics
-from millrace.engine.streams import StreamSpec
 from millrace.errors import PlanError
 from millrace.operators.select import Function
-from millrace.schema import Schema, conform
+from millrace.schema import Schema
 
 
 class Feed:
@@ -60,7 +57,7 @@ class LocalRun:
         tasks = []
         for name, rows in streams.items():
             spec = self._engine.registry.catalog.stream(name)
-            tasks.append(Task(name, [arrived(spec, _one_batch(rows), origin="feed")]))
+            tasks.append(Task(name, [from_rows(spec, _one_batch(rows), origin="feed")]))
         execution = InProcess(self._engine.root, tasks, self._functions)
         epoch = self._engine.manifest.epoch + 1
         statistics = self._engine.run(execution.identity(epoch), execution)
@@ -82,32 +79,6 @@ class LocalRun:
     def stop(self) -> None:
         """Stop; the next feed would need a new run."""
         self._stopped = True
-
-
-def arrived(spec: StreamSpec, rows: pa.RecordBatch, *, origin: str, first: int = 0) -> Arrived:
-    """Take rows of a stream as they come from outside: conform them, or decode their text."""
-    places = pa.array(np.arange(first, first + rows.num_rows, dtype=np.int64))
-    if spec.text is None:
-        return Arrived(conform(rows, spec.schema), places, origin=origin)
-    direct = [each for each in spec.schema.names if each in rows.schema.names]
-    inside = Schema(tuple(each for each in spec.schema if each.name not in direct))
-    decoded = decode_json_column(rows.column(spec.text), inside)
-    kept = rows.select(direct).take(decoded.ordinals)
-    columns = {**dict(zip(inside.names, decoded.rows.columns, strict=True))}
-    columns |= dict(zip(direct, kept.columns, strict=True))
-    whole = pa.RecordBatch.from_arrays([columns[each] for each in spec.schema.names],
-                                       names=list(spec.schema.names))  # fmt: skip
-    return Arrived(
-        conform(whole, spec.schema),
-        places.take(decoded.ordinals),
-        _shifted(decoded.rejects, first),
-        origin=origin,
-    )
-
-
-def _shifted(rejects: pa.Table, first: int) -> pa.Table:
-    ordinals = rejects.column("ordinal").to_numpy() + first
-    return rejects.set_column(0, "ordinal", pa.array(ordinals, pa.int64()))
 
 
 def _one_batch(rows: pa.Table | pa.RecordBatch) -> pa.RecordBatch:

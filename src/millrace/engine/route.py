@@ -65,7 +65,7 @@ class Router:
         task: int,
         functions: Mapping[str, Function],
     ) -> None:
-        self._spec = spec
+        self.spec = spec
         self._functions = functions
         self._queries = active_queries(catalog, decision, spec.name)
         self._lateness = Lateness(spec, decision)
@@ -111,14 +111,14 @@ class Router:
         if arrived.rejects is not None and arrived.rejects.num_rows:
             self._outgoing.add_rejects(arrived.rejects, arrived.origin)
         rows, places = arrived.rows, arrived.places
-        stamps = rows.column(self._spec.time)
+        stamps = rows.column(self.spec.time)
         if stamps.null_count:
             timeless = pc.is_null(stamps)
-            reason = f'the time column "{self._spec.time}" is NULL'
+            reason = f'the time column "{self.spec.time}" is NULL'
             lost, where = rows.filter(timeless), places.filter(timeless)
             self._outgoing.add_dead(lost, where, reason, arrived.origin)
             rows, places = rows.filter(pc.invert(timeless)), places.filter(pc.invert(timeless))
-            stamps = rows.column(self._spec.time)
+            stamps = rows.column(self.spec.time)
         return rows, stamps.cast(pa.int64()).to_numpy(), places
 
     def _answer(self, rows: pa.RecordBatch, times: np.ndarray, late: np.ndarray) -> None:
@@ -139,12 +139,12 @@ class Router:
                 )
 
     def _retain(self, rows: pa.RecordBatch, times: np.ndarray, late: np.ndarray) -> None:
-        if self._spec.retain is None or rows.num_rows == 0:
+        if self.spec.retain is None or rows.num_rows == 0:
             return
         if late.any():
             punctual = pa.array(~late)
             rows, times = rows.filter(punctual), times[~late]
-        keys = hash_columns(rows, self._spec.key or (self._spec.time,))
+        keys = hash_columns(rows, self.spec.key or (self.spec.time,))
         self._outgoing.add_rows(rows, keys, times, bucket_of(keys))
 
     def _count(self, arrived: Arrived, rows: pa.RecordBatch, n_late: int) -> None:

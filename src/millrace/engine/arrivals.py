@@ -1,0 +1,81 @@
+"""Arrivals: rows as they come from outside, brought into the form that routing takes.
+
+Three kinds of sources end here: typed rows, rows that are JSON text in a column, and splits of
+files. Whatever cannot be read becomes a reject with its place; nothing is lost on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.connectors.decode import decode_json_column, read_split
+from millrace.connectors.files import Files
+from millrace.connectors.formats.decoded import Decoded
+from millrace.connectors.splits import FileSplit
+from millrace.engine.route import Arrived
+from millrace.engine.streams import StreamSpec
+from millrace.errors import SourceError
+from millrace.schema import Schema, conform
+
+
+def from_rows(
+    spec: StreamSpec, rows: pa.RecordBatch, *, origin: str, first: int = 0, partition: str = ""
+) -> Arrived:
+    """Take a batch of rows; its first row stood at position `first` of its source."""
+    places = _places(spec, rows, first)
+    if spec.text is None:
+        return Arrived(conform(rows, spec.schema), places, partition=partition, origin=origin)
+    direct = [each for each in spec.schema.names if each in rows.schema.names]
+    inside = Schema(tuple(each for each in spec.schema if each.name not in direct))
+    decoded = decode_json_column(rows.column(spec.text), inside)
+    at = pa.array(decoded.ordinals)
+    columns = dict(zip(inside.names, decoded.rows.columns, strict=True))
+    columns |= dict(zip(direct, rows.select(direct).take(at).columns, strict=True))
+    names = list(spec.schema.names)
+    whole = pa.RecordBatch.from_arrays([columns[each] for each in names], names=names)
+    rejects = decoded.rejects
+    where = places.take(rejects.column("ordinal"))
+    return Arrived(
+        conform(whole, spec.schema),
+        places.take(at),
+        rejects.set_column(0, "ordinal", where),
+        partition=partition,
+        origin=origin,
+    )
+
+
+def from_splits(
+    spec: StreamSpec, source: Files, splits: Iterable[FileSplit], begin: int
+) -> Iterator[Arrived]:
+    """Read splits of files that follow one another in the stream's one partition.
+
+    A file that is damaged, gone or changed since it was listed becomes one dead letter that
+    says from where on it could not be read.
+    """
+    for split in splits:
+        read_to = 0
+        try:
+            for decoded in read_split(split, spec.schema, source.options):
+                if decoded.ordinals.size:
+                    read_to = int(decoded.ordinals[-1]) + 1
+                yield _arrived(decoded, split.path, begin)
+        except SourceError as cause:
+            lost = (read_to, f"{cause.message}: {cause.detail}", split.path.encode())
+            yield _arrived(Decoded.nothing(spec.schema, [lost]), split.path, begin)
+
+
+def _arrived(decoded: Decoded, origin: str, begin: int) -> Arrived:
+    places = pa.array(decoded.ordinals)
+    return Arrived(decoded.rows, places, decoded.rejects, "", [begin], origin)
+
+
+def _places(spec: StreamSpec, rows: pa.RecordBatch, first: int) -> pa.Array:
+    """Say where rows stood: by their order column if that is a number, else by counting."""
+    if spec.order and spec.order[0] in rows.schema.names:
+        column = rows.column(spec.order[0])
+        if pa.types.is_integer(column.type) and column.null_count == 0:
+            return column.cast(pa.int64())
+    return pa.array(np.arange(first, first + rows.num_rows, dtype=np.int64))

@@ -1,0 +1,76 @@
+"""The Spark backend: one StreamingQuery for everything, and the driver around it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from millrace.engine.backend import Binding
+from millrace.engine.epoch import Engine
+from millrace.errors import PlanError
+from millrace.operators.select import Function
+from millrace.schema import Schema
+from millrace.spark.driver import SparkRun
+from millrace.spark.launch import check_session
+from millrace.spark.union import register_sources
+from millrace.state.fence import Fence
+
+LAST_WORDS_SECONDS = 10.0
+
+
+class SparkBackend:
+    """Runs an engine on a SparkSession.
+
+    A driver that is killed leaves its JVM behind for some seconds, and that JVM may still write
+    to Spark's checkpoint. Whoever takes the root over on the same machine ends it first; the
+    holder of the root writes its JVM down for that purpose.
+    """
+
+    def __init__(self, spark: SparkSession, fence: Fence) -> None:
+        check_session(spark)
+        register_sources(spark)
+        self._spark = spark
+        own = jvm_pid(spark)
+        end_children(fence, spare=own)
+        fence.record_child(own)
+
+    def schema_of(self, source: object) -> Schema | None:
+        """Return the columns of a streaming DataFrame."""
+        if not isinstance(source, DataFrame) or not source.isStreaming:
+            raise PlanError(
+                f"a stream cannot be read from {type(source).__name__}",
+                hint="Give a streaming DataFrame (spark.readStream...) or millrace.Files.",
+            )
+        return Schema.from_arrow(to_arrow_schema(source.schema, timezone="UTC"))
+
+    def start(
+        self, engine: Engine, bindings: Mapping[str, Binding], functions: Mapping[str, Function]
+    ) -> SparkRun:
+        """Start the streaming query and its supervision."""
+        return SparkRun(self._spark, engine, bindings, functions)
+
+
+def jvm_pid(spark: SparkSession) -> int:
+    """Return the process id of the session's JVM."""
+    handle = spark.sparkContext._jvm.java.lang.ProcessHandle  # noqa: SLF001
+    return int(handle.current().pid())
+
+
+def end_children(fence: Fence, *, spare: int) -> None:
+    """End what a killed holder of the root left running on this machine."""
+    previous = fence.previous
+    if previous is None or not previous.here:
+        return
+    left = [each for each in previous.children if each.alive and each.pid != spare]
+    for child in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
+    deadline = time.monotonic() + LAST_WORDS_SECONDS
+    while any(child.alive for child in left) and time.monotonic() < deadline:
+        time.sleep(0.02)

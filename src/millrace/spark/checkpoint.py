@@ -1,0 +1,66 @@
+"""Spark's checkpoint, which lives inside the root: identities of epochs, and its repair.
+
+Spark writes its offset log without syncing it to disk. Our own log of decisions is synced and
+holds a copy of each epoch's offsets; so what a power cut took from Spark's log is put back
+before the query starts, and an epoch that was decided is the same epoch after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from millrace.engine.decision import Decision, Identity
+from millrace.errors import IdentityError
+from millrace.state.manifest import Manifest
+from millrace.state.root import Root
+
+DIRECTORY = "checkpoint"
+
+
+class Checkpoint:
+    """The directory in which Spark keeps its logs for our query."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self.path = Path(root.uri.removeprefix("file://")) / DIRECTORY
+
+    def identity(self, epoch: int) -> Identity:
+        """Return which input Spark has chosen for an epoch; its file exists when we are called."""
+        offsets = (self.path / "offsets" / str(epoch)).read_text()
+        digest = hashlib.sha256(offsets.encode()).hexdigest()
+        return Identity(self.query_id(), epoch, digest, offsets)
+
+    def query_id(self) -> str:
+        """Return Spark's id of the query, which is new if the checkpoint is."""
+        return str(json.loads((self.path / "metadata").read_text())["id"])
+
+    def check(self, manifest: Manifest) -> None:
+        """Refuse to start if the checkpoint is gone while the root is not empty."""
+        known = manifest.facts.get("query")
+        if known is None or known == "in process":
+            return
+        if not (self.path / "metadata").exists():
+            raise IdentityError(
+                "Spark's checkpoint is missing from the root",
+                detail=f"The root has {manifest.epoch + 1} epochs of query {known}; without the "
+                "checkpoint Spark would number new input as old, and it would be skipped.",
+                hint=f'Restore "{self.path}" from a copy taken with the root, or start over with '
+                "an empty root.",
+            )
+
+    def repair(self, manifest: Manifest) -> list[int]:
+        """Put back offsets that were decided upon and that Spark's log has lost."""
+        repaired = []
+        for entry in self._root.list("epochs/"):
+            decision = Decision.read(self._root, entry.name)
+            epoch, offsets = decision.identity.epoch, decision.identity.offsets
+            path = self.path / "offsets" / str(epoch)
+            whole = path.exists() and path.stat().st_size > 0
+            if epoch >= manifest.epoch and offsets and self.path.exists() and not whole:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.with_name(f".{epoch}.crc").unlink(missing_ok=True)
+                path.write_text(offsets)
+                repaired.append(epoch)
+        return repaired

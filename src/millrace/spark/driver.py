@@ -1,0 +1,213 @@
+"""The driver: one StreamingQuery, started, supervised, nudged, restarted and stopped.
+
+    Spark ── foreachBatch(df, n) ──► Engine.run(identity of n, SparkExecution(df))
+      ▲                                   │
+      └── control file ◄── timers, registrations
+          pace file    ◄── measured cost of epochs
+
+The engine handles everything that concerns one epoch, its retries included. What escapes from
+it ends the StreamingQuery; the supervisor then starts it again with backoff, except after
+failures that a restart cannot cure (another engine has the root, the checkpoint is foreign, a
+file is damaged): those end the run, and `wait` raises them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from millrace.engine.backend import Binding
+from millrace.engine.decide import next_due
+from millrace.engine.epoch import Engine
+from millrace.engine.pace import Pace
+from millrace.errors import (
+    CorruptionError,
+    FencedError,
+    FormatVersionError,
+    IdentityError,
+    MillraceError,
+)
+from millrace.operators.select import Function
+from millrace.spark import union
+from millrace.spark.checkpoint import Checkpoint
+from millrace.spark.control import ControlFile
+from millrace.spark.execution import SparkExecution
+from millrace.time import SECOND, WallClock
+
+FATAL = (FencedError, IdentityError, CorruptionError, FormatVersionError)
+LONGEST_BACKOFF = 60.0
+STEADY_SECONDS = 60.0
+POLL_SECONDS = 0.1
+
+_logger = logging.getLogger(__name__)
+
+
+class _StoppingError(MillraceError):
+    """Raised into Spark when an epoch is offered after the run was told to stop."""
+
+
+class SparkRun:
+    """An engine that runs on Spark."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        engine: Engine,
+        bindings: Mapping[str, Binding],
+        functions: Mapping[str, Function],
+    ) -> None:
+        self._spark, self._engine = spark, engine
+        self._bindings, self._functions = bindings, functions
+        self._checkpoint = Checkpoint(engine.root)
+        self._directory = tempfile.TemporaryDirectory(prefix="millrace-")
+        self._control = ControlFile(Path(self._directory.name) / "control.json")
+        self._pace = Pace(engine.settings.target)
+        self._epoch_lock = threading.Lock()
+        self._query_lock = threading.RLock()
+        self._stopping = threading.Event()
+        self._ended = threading.Event()
+        self._failure: BaseException | None = None
+        self._checkpoint.check(engine.manifest)
+        self._checkpoint.repair(engine.manifest)
+        self._write_pace()
+        self.nudge()
+        self._query = self._start_query()
+        self._threads = [
+            threading.Thread(target=body, name=f"millrace-{name}", daemon=True)
+            for name, body in (("supervisor", self._supervise), ("timers", self._keep_time))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def query(self) -> StreamingQuery:
+        """Spark's streaming query as it is now; a restart makes a new one."""
+        return self._query
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What last went wrong outside of an epoch, if it has not been overcome."""
+        return self._failure
+
+    def nudge(self) -> None:
+        """Let Spark call an epoch, though no row may have arrived."""
+        self._control.move(
+            registry=self._engine.registry.catalog.sequence, tick=WallClock().now()
+        )
+
+    def rebind(self, bindings: Mapping[str, Binding], functions: Mapping[str, Function]) -> None:
+        """Finish the epoch in flight and go on with other sources or functions."""
+        with self._query_lock:
+            self._bindings, self._functions = bindings, functions
+            self._stop_query()
+            self._stopping.clear()
+            self.nudge()
+            self._query = self._start_query()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the run ends; raise what ended it, if it failed for good."""
+        ended = self._ended.wait(timeout)
+        if ended and isinstance(self._failure, FATAL):
+            raise self._failure
+        return ended
+
+    def stop(self) -> None:
+        """Finish the epoch in flight and stop the query; results that wait stay in the root."""
+        with self._query_lock:
+            self._stop_query()
+            self._ended.set()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+        self._directory.cleanup()
+
+    def _epoch(self, batch: DataFrame, number: int) -> None:
+        """Run one epoch; Spark calls this in a thread of its own."""
+        with self._epoch_lock:
+            if self._stopping.is_set():
+                raise _StoppingError("the run is stopping")
+            try:
+                identity = self._checkpoint.identity(number)
+                execution = SparkExecution(batch, self._engine.root)
+                statistics = self._engine.run(identity, execution)
+            except BaseException as error:
+                self._failure = error
+                raise
+            self._failure = None
+            if statistics is not None and self._pace.follow(statistics):
+                self._write_pace()
+
+    def _start_query(self) -> StreamingQuery:
+        chunks = union.build(
+            self._spark,
+            self._engine.root.uri,
+            self._bindings,
+            self._functions,
+            control_file=self._control.path,
+            pace_file=self._pace_file,
+        )
+        writer = chunks.writeStream.foreachBatch(self._epoch)
+        writer = writer.option("checkpointLocation", str(self._checkpoint.path))
+        return writer.trigger(
+            processingTime=f"{self._engine.settings.trigger // 1000} milliseconds"
+        ).start()
+
+    def _stop_query(self) -> None:
+        self._stopping.set()
+        with self._epoch_lock:
+            pass  # the epoch in flight has ended; the next one is refused
+        self._query.stop()
+
+    @property
+    def _pace_file(self) -> Path:
+        return Path(self._directory.name) / "pace.json"
+
+    def _write_pace(self) -> None:
+        limits = {name: self._pace.limit(name) for name in self._bindings}
+        fresh = self._pace_file.with_suffix(".new")
+        fresh.write_text(json.dumps(limits))
+        os.replace(fresh, self._pace_file)
+
+    def _supervise(self) -> None:
+        """Start the query again whenever it ends by itself."""
+        restarts, started = 0, time.monotonic()
+        while not self._ended.wait(POLL_SECONDS):
+            with self._query_lock:
+                if self._ended.is_set() or self._query.isActive:
+                    continue
+                if isinstance(self._failure, FATAL):
+                    _logger.error("run ended: %s", self._failure)
+                    self._ended.set()
+                    return
+                if self._failure is None:
+                    self._failure = self._query.exception()
+            restarts = 0 if time.monotonic() - started > STEADY_SECONDS else restarts + 1
+            pause = min(self._engine.settings.backoff / SECOND * 2 ** min(restarts, 8), LONGEST_BACKOFF)
+            _logger.warning("query ended, starting again: wait=%.1fs cause=%s", pause, self._failure)
+            if self._ended.wait(pause):
+                return
+            with self._query_lock:
+                if not self._ended.is_set():
+                    self._query = self._start_query()
+            started = time.monotonic()
+
+    def _keep_time(self) -> None:
+        """Call an epoch when a timer is due."""
+        while not self._ended.is_set():
+            due = next_due(self._engine.manifest, self._engine.registry.catalog)
+            now = WallClock().now()
+            if due is not None and due <= now:
+                self.nudge()
+                self._ended.wait(POLL_SECONDS)
+                continue
+            pause = POLL_SECONDS if due is None else (due - now) / SECOND
+            self._ended.wait(min(max(pause, 0.001), POLL_SECONDS))

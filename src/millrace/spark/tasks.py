@@ -1,0 +1,114 @@
+"""What runs in Spark's Python workers: routes on the map side, steps on the shard side.
+
+A worker keeps nothing that matters: it learns from a local property which logged decision it
+runs under and reads that, and the catalog it names, from the root. Both are remembered by
+name, since names are never used twice, so an idle worker that is used again reads nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from millrace.connectors.files import Files
+from millrace.connectors.splits import FileSplit
+from millrace.engine import chunk as chunks
+from millrace.engine.arrivals import from_rows, from_splits
+from millrace.engine.catalog import Catalog
+from millrace.engine.decision import Decision
+from millrace.engine.registry import read_catalog
+from millrace.engine.route import Arrived, Router
+from millrace.engine.step import step
+from millrace.operators.select import Function
+from millrace.spark.chunk_rows import DECISION_PROPERTY
+from millrace.state.root import open_root
+
+Batches = Iterator[pa.RecordBatch]
+Mapper = Callable[[Batches], Batches]
+
+
+def route_rows(root: str, stream: str, functions: Mapping[str, Function]) -> Mapper:
+    """Return the map side for a stream of rows."""
+
+    def routed(batches: Batches) -> Batches:
+        task = _task()
+        router = _router(root, stream, functions, task)
+        spec, first = router.spec, 0
+        for batch in batches:
+            arrived = from_rows(spec, batch, origin=f"spark partition {task}", first=first)
+            first += batch.num_rows
+            yield from _packed(router.take(arrived))
+        yield from _packed(router.finish())
+
+    return routed
+
+
+def route_files(
+    root: str, stream: str, source: Files, functions: Mapping[str, Function]
+) -> Mapper:
+    """Return the map side for a stream of files, whose descriptors arrive instead of rows."""
+
+    def routed(batches: Batches) -> Batches:
+        router = _router(root, stream, functions, _task())
+        for batch in batches:
+            for descriptor in batch.column(0).to_pylist():
+                for arrived in _read(router, source, descriptor):
+                    yield from _packed(router.take(arrived))
+        yield from _packed(router.finish())
+
+    return routed
+
+
+def run_step(root: str) -> Mapper:
+    """Return the shard side."""
+
+    def stepped(batches: Batches) -> Batches:
+        arrived = [each for batch in batches for each in chunks.from_batch(batch)]
+        receipt = step(arrived, _decision(root), open_root(root), shard=_task())
+        yield pa.record_batch({"receipt": pa.array([receipt.pack()], pa.binary())})
+
+    return stepped
+
+
+def _read(router: Router, source: Files, descriptor: str) -> Iterator[Arrived]:
+    spelt = json.loads(descriptor)
+    splits = [FileSplit.from_json(each) for each in spelt["splits"]]
+    return from_splits(router.spec, source, splits, spelt["begin"])
+
+
+def _packed(routed: Iterator[chunks.Chunk]) -> Batches:
+    for each in routed:
+        yield chunks.to_batch([each])
+
+
+def _router(root: str, stream: str, functions: Mapping[str, Function], task: int) -> Router:
+    decision = _decision(root)
+    catalog = _catalog(root, decision.catalog)
+    spec = catalog.stream(stream)
+    return Router(spec, decision, catalog, task=task, functions=functions)
+
+
+def _task() -> int:
+    context = TaskContext.get()
+    assert context is not None, "tasks run in Spark's workers"
+    return int(context.partitionId())
+
+
+def _decision(root: str) -> Decision:
+    context = TaskContext.get()
+    assert context is not None, "tasks run in Spark's workers"
+    return _logged(root, str(context.getLocalProperty(DECISION_PROPERTY)))
+
+
+@lru_cache(maxsize=4)
+def _logged(root: str, file: str) -> Decision:
+    return Decision.read(open_root(root), file)
+
+
+@lru_cache(maxsize=4)
+def _catalog(root: str, file: str) -> Catalog:
+    return read_catalog(open_root(root), file)
