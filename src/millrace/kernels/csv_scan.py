@@ -100,7 +100,8 @@ def _scan_record(  # noqa: C901, PLR0917 - one loop is the whole grammar
             first = at
             stop, high = _plain_end(data, at, delimiter)
             at, fault, kind = stop, NO_FAULT, TEXT
-            if at < data.size and data[at] == 10 and stop > first and data[stop - 1] == 13:
+            ended = at >= data.size or data[at] == 10
+            if ended and stop > first and data[stop - 1] == 13:
                 stop -= 1
             if _among(data, first, stop, nulls, null_offsets):
                 kind = NULL
@@ -108,11 +109,10 @@ def _scan_record(  # noqa: C901, PLR0917 - one loop is the whole grammar
         if fault == NO_FAULT and at >= data.size and not final:
             fault = OPEN_QUOTE
         if fault != NO_FAULT:
-            if fault == OPEN_QUOTE:
-                if not final:
-                    return _CUT_OFF, fault, 0, False
-                at = record_first
-            return _behind_newline(data, at), fault, n_fields, any_high
+            end = _behind_newline(data, record_first if fault == OPEN_QUOTE else at)
+            if not final and (fault == OPEN_QUOTE or data[end - 1] != 10):
+                return _CUT_OFF, fault, 0, False
+            return end, fault, n_fields, any_high
         column = fields[n_fields] if n_fields < fields.size else -1
         if column >= 0:
             firsts[column, row], stops[column, row], kinds[column, row] = first, stop, kind

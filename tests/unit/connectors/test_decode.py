@@ -1,0 +1,84 @@
+"""Reading splits: the right format, and only the file that was listed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from millrace.connectors.decode import FileSplit, read_split, whole_file
+from millrace.connectors.splits import CutOptions, cut_file, format_of
+from millrace.errors import SourceError
+from millrace.schema import Schema
+
+SCHEMA = Schema.of("a int")
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> FileSplit:
+    (tmp_path / "a.ndjson").write_text('{"a": 1}\n{"a": 2}\n')
+    return whole_file(str(tmp_path / "a.ndjson"))
+
+
+def test_a_split_survives_json(split: FileSplit) -> None:
+    assert FileSplit.from_json(split.to_json()) == split
+
+
+def test_a_big_file_is_cut_into_byte_ranges(split: FileSplit) -> None:
+    splits = cut_file(split.path, "ndjson", size=18, options=CutOptions(split_bytes=7))
+
+    pieces = [piece for each in splits for piece in read_split(each, SCHEMA)]
+
+    assert [(each.first, each.stop) for each in splits] == [(0, 7), (7, 14), (14, 18)]
+    assert [at for piece in pieces for at in piece.ordinals.tolist()] == [0, 9]
+
+
+def test_csv_is_one_split_and_an_empty_file_too(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a\n1\n")
+
+    assert len(cut_file("a.csv", "csv", size=10**9)) == 1
+    assert len(cut_file("a.ndjson", "ndjson", size=0)) == 1
+    [decoded] = read_split(whole_file(str(tmp_path / "a.csv")), SCHEMA)
+    assert decoded.rows.to_pylist() == [{"a": 1}]
+
+
+def test_a_file_that_grew_is_refused(split: FileSplit) -> None:
+    with Path(split.path).open("a") as file:
+        file.write('{"a": 3}\n')
+
+    with pytest.raises(SourceError, match=r"a.ndjson\" changed after it was listed") as caught:
+        list(read_split(split, SCHEMA))
+    assert caught.value.detail == "It had 18 bytes and now has 27."
+
+
+def test_a_file_rewritten_to_the_same_size_is_refused(split: FileSplit) -> None:
+    os.utime(split.path, ns=(0, split.modified + 1))
+
+    with pytest.raises(SourceError, match="changed after it was listed"):
+        list(read_split(split, SCHEMA))
+    assert list(read_split(replace(split, modified=0), SCHEMA))
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(split: FileSplit) -> None:
+    pieces = read_split(split, SCHEMA)
+    next(pieces)
+    os.utime(split.path, ns=(0, split.modified + 1))
+
+    with pytest.raises(SourceError, match="changed after it was listed"):
+        next(pieces)
+
+
+def test_a_file_that_is_gone_is_named(split: FileSplit) -> None:
+    Path(split.path).unlink()
+
+    with pytest.raises(SourceError, match=r'file ".*a.ndjson" cannot be opened'):
+        list(read_split(split, SCHEMA))
+
+
+def test_an_ending_names_the_format() -> None:
+    assert format_of("x/A.PARQUET") == "parquet"
+    assert format_of("a.jsonl") == "ndjson"
+    with pytest.raises(SourceError, match=r'file "a.txt" has an ending that names no format'):
+        format_of("a.txt")
