@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable
 
 from millrace.connectors.sinks.sink import Sink
 from millrace.engine.cursor import DurableCursor, VolatileCursor, mark_absent, sinks_with_cursors
-from millrace.engine.lane import Lane, SinkStatus
+from millrace.engine.lane import Lane
+from millrace.engine.sink_status import SinkStatus
 from millrace.errors import FencedError, NameTakenError, UnknownNameError
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
@@ -109,7 +110,7 @@ class Delivery:
         An engine also calls this once when it has recovered, before its first epoch, with the
         manifest that it found or the empty one.
         """
-        if any(lane.state == "fenced" for lane in self._lanes.values()):
+        if any(lane.health.state == "fenced" for lane in self._lanes.values()):
             raise FencedError(
                 "a sink's cursor was taken over by another engine",
                 hint="Stop one of the two engines that use this root.",
@@ -190,7 +191,7 @@ class Delivery:
     def _await(self, lane: Lane, version: int) -> int:
         """Wait until there may be something to do; return the version seen, or -1 at the end."""
         with self._changed:
-            if lane.state == "failing":  # a commit is no reason to try again at once
+            if lane.health.state == "failing":  # a commit is no reason to try again at once
                 self._changed.wait_for(lambda: self._ended(lane), lane.pause)
             else:
                 self._changed.wait_for(
@@ -215,6 +216,8 @@ class Delivery:
             return
         try:
             lane.enforce(self._manifest)
+        except FencedError as error:
+            lane.health.failed(error, "fenced")
         except Exception:  # the next commit tries again; the sink's own thread shows the error
             _logger.exception("backlog not enforced sink=%s", lane.sink.name)
         if not lane.active:

@@ -15,49 +15,23 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from dataclasses import replace
 
 from millrace import failpoints
 from millrace.connectors.sinks.sink import Sink, Span
 from millrace.engine.cursor import Cursor, CursorLog
 from millrace.engine.results import Waiting, oldest_beyond, read, total, waiting
+from millrace.engine.sink_status import Health, SinkStatus, State, sink_status
 from millrace.errors import FencedError, IdentityError
 from millrace.operators.canonical import logical_bytes
 from millrace.state.manifest import Manifest, Run
 from millrace.state.root import Root
 from millrace.time import Clock
 
-State: TypeAlias = Literal["running", "failing", "detached", "fenced"]
-
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 30.0
 OPEN_PAUSE = 0.25
-"""Seconds: after the first error, after many, and between looks at the age of an open span."""
+"""Seconds between two looks at the age of an open span."""
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SinkStatus:
-    """What can be seen of a sink from outside.
-
-    `lag_epochs` counts from the first epoch that waits to the last commit; the backlog is what
-    waits in the root. `error` is the last one, also after the sink has recovered; `n_failures`
-    are those in a row. `skipped_epochs`, `skipped_rows` and `gaps` tell what the sink never got.
-    """
-
-    name: str
-    state: State
-    next_epoch: int
-    lag_epochs: int
-    backlog_rows: int
-    backlog_bytes: int
-    error: str
-    n_failures: int
-    skipped_epochs: int
-    skipped_rows: int
-    gaps: tuple[tuple[int, int], ...]
 
 
 class Lane:
@@ -65,7 +39,7 @@ class Lane:
 
     def __init__(self, sink: Sink, log: CursorLog, root: Root, clock: Clock) -> None:
         self.sink = sink
-        self.state: State = "running"
+        self.health = Health()
         self._log, self._root, self._clock = log, root, clock
         self._wanted = None if sink.queries is None else frozenset(sink.queries)
         self._lock = threading.Lock()
@@ -74,12 +48,11 @@ class Lane:
         self._since = 0
         self._first_seen: int | None = None
         self._halted = False
-        self._error, self._n_failures = "", 0
 
     @property
     def active(self) -> bool:
         """Whether there is anything left to do for this sink."""
-        return self.state in ("running", "failing") and not self._halted
+        return self.health.state in ("running", "failing") and not self._halted
 
     @property
     def settled(self) -> int:
@@ -89,13 +62,15 @@ class Lane:
     @property
     def pause(self) -> float | None:
         """For how many seconds there is nothing to do; None: until something happens."""
-        if self.state == "failing":
-            return float(min(FIRST_PAUSE * 2 ** min(self._n_failures - 1, 20), LONGEST_PAUSE))
+        if self.health.state == "failing":
+            return self.health.pause
         return OPEN_PAUSE if self._span is not None and self._span.n_epochs else None
 
     def needs(self, query: str) -> int | None:
         """Return the first epoch of `query` that the sink still needs; None if it needs none."""
-        if self.state == "detached" or (self._wanted is not None and query not in self._wanted):
+        if self.health.state == "detached" or (
+            self._wanted is not None and query not in self._wanted
+        ):
             return None
         return 0 if self._cursor is None else self._cursor.next_epoch
 
@@ -117,9 +92,7 @@ class Lane:
         except (Exception, SystemExit) as error:  # what a sink raises is its trouble alone
             self._fail(error, "failing")
         else:
-            self._n_failures = 0
-            if self.state == "failing":
-                self.state = "running"
+            self.health.recovered()
 
     def enforce(self, manifest: Manifest) -> None:
         """Apply the sink's policy if more waits for it than it may."""
@@ -160,20 +133,8 @@ class Lane:
         """Say how the sink is."""
         cursor = self._cursor or Cursor()
         held = waiting(manifest, self.sink.queries, cursor.next_epoch)
-        backlog, stop = total(held), manifest.epoch + 1
-        return SinkStatus(
-            self.sink.name,
-            self.state,
-            next_epoch=cursor.next_epoch,
-            lag_epochs=stop - min(held, default=stop),
-            backlog_rows=backlog.n_rows,
-            backlog_bytes=backlog.n_bytes,
-            error=self._error,
-            n_failures=self._n_failures,
-            skipped_epochs=cursor.skipped_epochs,
-            skipped_rows=cursor.skipped_rows,
-            gaps=cursor.gaps,
-        )
+        stop = manifest.epoch + 1
+        return sink_status(self.sink.name, self.health, cursor, held=held, stop=stop)
 
     def _deliver(self, manifest: Manifest, flush_to: int) -> None:
         while self.active and not self._passed(manifest, flush_to):
@@ -262,13 +223,13 @@ class Lane:
         self._log.trim(moved)
         failpoints.reach("deliver.after")
         self._span = Span(span.stop, span.stop)
-        self._n_failures = 0
+        self.health.n_failures = 0
 
     def _cut_off(self, cursor: Cursor, manifest: Manifest) -> None:
         held = waiting(manifest, self.sink.queries, cursor.next_epoch)
         mark = (manifest.epoch, total(held).n_rows)
         self._cursor = self._log.move(replace(cursor, detached=mark))
-        self.state = "detached"
+        self.health.state = "detached"
         _logger.warning("sink detached sink=%s epoch=%d", self.sink.name, manifest.epoch)
 
     def _drop(self, cursor: Cursor, held: Waiting) -> None:
@@ -277,9 +238,6 @@ class Lane:
         _logger.error("results dropped sink=%s before=%d rows=%d", self.sink.name, stop, n_rows)
 
     def _fail(self, error: BaseException, state: State) -> None:
-        self._error = f"{type(error).__name__}: {error}"
-        self._n_failures += 1
+        self.health.failed(error, state)
         self._span = None
-        if self.state != "detached":
-            self.state = state
-        _logger.warning("sink %s sink=%s error=%s", state, self.sink.name, self._error)
+        _logger.warning("sink %s sink=%s error=%s", state, self.sink.name, self.health.error)

@@ -1,6 +1,6 @@
 """Results as sinks see them: what a manifest still holds for them, read in canonical order.
 
-The results of a query are a queue store, `results/<query>`; each run of it belongs to one
+The results of a query are a queue store (`stores.results_store`); each run of it belongs to one
 epoch. However many shards wrote them, the runs of one query and epoch become one table: the
 query's own columns, then `_time`, `_late` and `_epoch`.
 
@@ -17,13 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.connectors.sinks.sink import Backlog
+from millrace.engine.stores import query_of
 from millrace.operators.canonical import LEADING, canonical_order
 from millrace.schema import TIMESTAMP
 from millrace.state.manifest import Manifest, Run
 from millrace.state.root import Root
 from millrace.state.run import read_piece
-
-RESULTS = "results/"
 
 Waiting: TypeAlias = Mapping[int, Mapping[str, Sequence[Run]]]
 """The runs that wait: by epoch, ascending; then by query, in the order of the names."""
@@ -40,8 +39,8 @@ class Amount:
 def waiting(manifest: Manifest, queries: Sequence[str] | None, first: int) -> Waiting:
     """Return the results of `queries` (None: of all) in the epochs from `first` on."""
     found: dict[int, dict[str, list[Run]]] = {}
-    for query in _named(manifest, queries):
-        for run in manifest.stores[RESULTS + query].runs:
+    for query, store in _stores(manifest, queries):
+        for run in manifest.stores[store].runs:
             if run.epoch >= first:
                 found.setdefault(run.epoch, {}).setdefault(query, []).append(run)
     return dict(sorted(found.items()))
@@ -87,9 +86,9 @@ def read(root: Root, runs: Sequence[Run], epoch: int) -> pa.Table:
     return table.append_column("_epoch", pa.array(np.full(table.num_rows, epoch, np.int64)))
 
 
-def _named(manifest: Manifest, queries: Sequence[str] | None) -> Iterator[str]:
-    if queries is None:
-        names = (name for name in manifest.stores if name.startswith(RESULTS))
-        yield from sorted(name.removeprefix(RESULTS) for name in names)
-    else:
-        yield from (name for name in sorted(queries) if RESULTS + name in manifest.stores)
+def _stores(manifest: Manifest, queries: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+    """Give the wanted queries and their stores; a name that was used again has several."""
+    for store in sorted(manifest.stores):
+        query = query_of(store)
+        if query is not None and (queries is None or query in queries):
+            yield query, store

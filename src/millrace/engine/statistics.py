@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from millrace.engine.decision import Decision
 from millrace.engine.receipt import Receipt
+from millrace.engine.stores import query_of
 from millrace.state.manifest import Delta, Manifest
 
 
@@ -76,10 +77,9 @@ def measure(
         by_stream[tally.stream] = by_stream.get(tally.stream, 0) + tally.rows
     by_query: dict[str, int] = {}
     for each in written:
-        kind, _, owner = each.store.partition("/")
-        name = owner.rpartition(".")[0]
-        if kind == "results":
-            by_query[name] = by_query.get(name, 0) + each.rows
+        query = query_of(each.store)
+        if query is not None:
+            by_query[query] = by_query.get(query, 0) + each.rows
     marks: dict[str, int] = delta.facts.get("watermarks", {})
     return EpochStatistics(
         epoch=decision.identity.epoch,

@@ -14,6 +14,7 @@ from millrace.engine.catalog import Catalog, QuerySpec
 from millrace.engine.streams import StreamSpec
 from millrace.state.store_state import StoreSpec
 
+_RESULTS = "results/"
 _ORDER = [("_key", pa.uint64()), ("_time", pa.int64())]
 
 DEAD_LETTERS = "dead letters"
@@ -41,7 +42,14 @@ def late_store(spec: StreamSpec) -> str:
 
 def results_store(query: QuerySpec) -> str:
     """Name the store of a query's answers that wait for their sinks."""
-    return f"results/{query.name}.{query.qid}"
+    return f"{_RESULTS}{query.name}.{query.qid}"
+
+
+def query_of(store: str) -> str | None:
+    """Return the name of the query whose answers a store holds, None for other stores."""
+    if not store.startswith(_RESULTS):
+        return None
+    return store.removeprefix(_RESULTS).rpartition(".")[0]
 
 
 def store_specs(catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from millrace.engine.stores import query_of
 from millrace.engine.delivery import Delivery
 from millrace.state.manifest import Delta, Manifest, StoreSpec, apply
 from millrace.state.memory_root import MemoryRoot
@@ -48,7 +49,7 @@ class ResultWriter:
     def commit(self, *queries: str, n_rows: int = 5, n_shards: int = 1) -> Manifest:
         """Commit an epoch in which these queries have rows, spread over some shards."""
         epoch = self.manifest.epoch + 1
-        stores = {f"results/{query}": query for query in queries}
+        stores = {f"results/{query}.1": query for query in queries}
         created = {
             store: StoreSpec(SCHEMA, queue=True)
             for store in stores
@@ -65,7 +66,7 @@ class ResultWriter:
         """Commit an epoch without rows that drops the runs which no sink needs any more."""
         dropped = {}
         for store, state in self.manifest.stores.items():
-            needed = delivery.consumed(store.removeprefix("results/"))
+            needed = delivery.consumed(query_of(store) or "")
             gone = [run.id for run in state.runs if needed is None or run.epoch < needed]
             dropped[store] = tuple(gone)
         delta = Delta(self.manifest.epoch + 1, term=0, dropped=dropped)
