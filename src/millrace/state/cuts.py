@@ -4,8 +4,8 @@ The fences of a run (the key and time of every 4,096th row) bound how many rows 
 any cut. The cut is the greatest fence for which the sum of those bounds over all inputs fits;
 its exact place in each input is then found in one block.
 
-Invariant: a slice of k inputs takes at least one row, and at most max(budget, 4,096 k) rows
-plus those that equal the cut's predecessor: rows of one key and time are never parted.
+Invariant: a slice of k inputs takes at least one row, and with a budget of 4,096 k or more it
+stays within it, unless more rows than that share one key and time: those are never parted.
 
 Cost: a binary search over the fences within the budget, and one block of each input.
 """
@@ -89,7 +89,9 @@ def choose_cut(runs: Sequence[Run], budget_rows: int, fences: Fences) -> Positio
         return sum(ladder.rows_before(cut) for ladder in ladders)
 
     fitting = bisect_left(candidates, True, key=lambda cut: cost(cut) > budget_rows)
-    return candidates[max(fitting - 1, 0)]
+    if fitting == 0:  # too many rows share one key and time; they are taken together
+        return lowest[0], lowest[1] + 1
+    return candidates[fitting - 1]
 
 
 def rows_before(run: Run, cut: Position | None, fences: Fences) -> MergeInput:

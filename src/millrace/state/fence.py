@@ -96,9 +96,15 @@ class Fence:
                 detail=f"It is held by {previous}." if previous else "Its holder is not known.",
                 hint="Stop that engine, or give this one another root.",
             )
-        holder = Holder.this_process(who)
-        lock.write(json.dumps(holder.to_json()).encode())
-        fence = cls(root, lock, holder, _new_term(root, holder))
+        try:
+            holder = Holder.this_process(who)
+            term = _new_term(root, holder)
+            # Last, so that an engine which fails here does not hide the one before.
+            lock.write(json.dumps(holder.to_json()).encode())
+        except BaseException:
+            lock.release()
+            raise
+        fence = cls(root, lock, holder, term)
         fence.previous = previous
         return fence
 

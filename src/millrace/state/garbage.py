@@ -55,10 +55,11 @@ def collect(
     """
     named = frozenset().union(*(manifest.files() for manifest in keep))
     settled = _settled(keep, oldest_lease_epoch)
+    runs = [entry for entry in root.list(f"{RUNS}/") if epoch_of(entry.name) is not None]
     doomed = [
         entry
-        for entry in [*root.list(f"{RUNS}/"), *outdated]
-        if entry.name not in named and _at_most(epoch_of(entry.name), settled)
+        for entry in [*runs, *outdated]
+        if entry.name not in named and (epoch_of(entry.name) or 0) <= settled
     ]
     failpoints.reach("collect.before")
     for entry in doomed:
@@ -74,8 +75,3 @@ def _settled(keep: Collection[Manifest], leased: int | None) -> int:
     """Give the last epoch whose unnamed files nobody can come to need."""
     epochs = (manifest.epoch for manifest in keep)
     return max((epoch for epoch in epochs if leased is None or epoch <= leased), default=-1)
-
-
-def _at_most(epoch: int | None, settled: int) -> bool:
-    """A file without an epoch (a snapshot) is needed by no reader; an unknown name stays."""
-    return epoch is None or epoch <= settled
