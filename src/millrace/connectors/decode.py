@@ -21,6 +21,7 @@ Examples
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,6 +42,7 @@ __all__ = [
     "decode_json_column",
     "read_split",
     "reject_split",
+    "warm_decoders",
     "whole_file",
 ]
 
@@ -76,6 +78,15 @@ def whole_file(path: str, form: Format | None = None) -> FileSplit:
     status = _stat(path)
     stop = open_parquet(path).metadata.num_row_groups if form == "parquet" else status[0]
     return FileSplit(path, form, 0, stop, *status)
+
+
+def warm_decoders() -> None:
+    """Compile, or load from the cache, every kernel that decoding uses; for before a fork."""
+    schema = Schema.of(
+        "b boolean, n int, d double, e decimal(5,2), s text, x binary, y date, t timestamp"
+    )
+    list(read_ndjson(BytesIO(b'{"s": "a"}'), (0, 10), schema, _DEFAULT))
+    list(read_csv(BytesIO(b"\n"), "", schema, ReadOptions(header=False)))
 
 
 def check_unchanged(split: FileSplit) -> None:

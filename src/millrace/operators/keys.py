@@ -15,10 +15,12 @@ bigint, of 65,536 rows take about 2 ms.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
+from numpy.typing import NDArray
 
 from millrace.errors import SchemaError
 from millrace.kernels.arrays import Bytes, Hashes, Ints, Ints32, Uints16
@@ -26,6 +28,8 @@ from millrace.kernels.hashing import combine, hash_bytes, hash_ints, set_nulls
 
 BUCKET_BITS = 10
 N_BUCKETS = 1 << BUCKET_BITS
+
+Number = TypeVar("Number", bound=np.generic)
 
 _CANONICAL_NAN = np.int64(0x7FF8000000000000)
 _WIDTHS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
@@ -61,7 +65,7 @@ def hash_array(array: pa.Array) -> Hashes:
     elif kinds.is_decimal(array.type):
         hashes = hash_bytes(*_decimal_buffers(array))
     else:
-        hashes = hash_ints(_as_ints(array))
+        hashes = hash_ints(read_only(_as_ints(array)))
     if array.null_count:
         set_nulls(hashes, array.is_valid().to_numpy(zero_copy_only=False))
     return hashes
@@ -71,9 +75,21 @@ def text_buffers(array: pa.Array) -> tuple[Ints32, Bytes]:
     """Return the offsets and bytes of a text or binary array, without a copy."""
     _, offsets, data = array.buffers()
     if offsets is None or offsets.size == 0:
-        return np.zeros(1, np.int32), np.empty(0, np.uint8)
-    window = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4)
-    return window, np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+        window = np.zeros(1, np.int32)
+    else:
+        window = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4)
+    return read_only(window), read_only(np.frombuffer(data or b"", np.uint8))
+
+
+def read_only(array: NDArray[Number]) -> NDArray[Number]:
+    """Return a view that cannot be written to.
+
+    Arrow's arrays sometimes can and sometimes cannot, and numba compiles a kernel for each kind;
+    giving it one kind halves what is compiled, and none is compiled in the middle of a stream.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
@@ -89,7 +105,7 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
 def _decimal_buffers(array: pa.Array) -> tuple[Ints32, Bytes]:
     offsets = np.arange(len(array) + 1, dtype=np.int32) * 16
     data = np.frombuffer(array.buffers()[1] or b"", np.uint8)
-    return offsets, data[array.offset * 16 :]
+    return read_only(offsets), read_only(data[array.offset * 16 :])
 
 
 def _as_ints(array: pa.Array) -> Ints:

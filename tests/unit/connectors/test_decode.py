@@ -5,15 +5,28 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from millrace.connectors.decode import FileSplit, read_split, whole_file
+from millrace.connectors.decode import (
+    FileSplit,
+    decode_json_column,
+    read_split,
+    warm_decoders,
+    whole_file,
+)
 from millrace.connectors.splits import CutOptions, cut_file, format_of
 from millrace.errors import SourceError
+from millrace.kernels.cells import decode_base64, gather
+from millrace.kernels.csv_scan import scan_records
+from millrace.kernels.json_scan import scan_objects
+from millrace.kernels.numbers import read_floats, read_ints
 from millrace.schema import Schema
 
 SCHEMA = Schema.of("a int")
+KERNELS: list[Any] = [scan_objects, scan_records, read_ints, read_floats, gather, decode_base64]
 
 
 @pytest.fixture
@@ -82,3 +95,13 @@ def test_an_ending_names_the_format() -> None:
     assert format_of("a.jsonl") == "ndjson"
     with pytest.raises(SourceError, match=r'file "a.txt" has an ending that names no format'):
         format_of("a.txt")
+
+
+def test_warming_compiles_every_kernel_once() -> None:
+    warm_decoders()
+    before = [len(each.signatures) for each in KERNELS]
+
+    decode_json_column(pa.array(['{"a": 1}']), SCHEMA)
+
+    assert before == [len(each.signatures) for each in KERNELS]
+    assert min(before) > 0

@@ -27,6 +27,7 @@ from millrace.kernels import cells as cell
 from millrace.kernels.arrays import Bools, Bytes, Ints
 from millrace.kernels.moments import read_dates, read_timestamps
 from millrace.kernels.numbers import check_decimals, read_bools, read_floats, read_ints
+from millrace.operators.keys import read_only
 from millrace.schema import type_name
 
 _SHOWN = 60
@@ -111,7 +112,7 @@ def _plain(cells: Cells) -> Cells:
     base = cells.data.size
     return replace(
         cells,
-        data=np.concatenate([cells.data, text]),
+        data=read_only(np.concatenate([cells.data, text])),
         firsts=np.where(escaped, base + offsets[:-1], cells.firsts),
         stops=np.where(escaped, base + offsets[1:], cells.stops),
         kinds=np.where(escaped, np.uint8(cell.TEXT), cells.kinds),

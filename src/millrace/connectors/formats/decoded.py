@@ -52,3 +52,14 @@ def reject_table(rejects: Sequence[tuple[int, str, bytes]]) -> pa.Table:
         for values, field in zip((ordinals, reasons, raws), REJECTS, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=REJECTS)
+
+
+def join(pieces: Sequence[Decoded]) -> Decoded:
+    """Make one of several pieces, in their order."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return Decoded(
+        pa.concat_batches([each.rows for each in pieces]),
+        np.concatenate([each.ordinals for each in pieces]),
+        pa.concat_tables([each.rejects for each in pieces]),
+    )

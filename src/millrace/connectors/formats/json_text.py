@@ -6,13 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.connectors.formats.block import Block, decode_block
-from millrace.connectors.formats.decoded import Decoded
+from millrace.connectors.formats.decoded import Decoded, join
 from millrace.errors import SchemaError
 from millrace.kernels import json_scan as scan
 from millrace.kernels.arrays import Bools, Bytes, Ints, Ints32
 from millrace.operators.keys import text_buffers
 from millrace.schema import Schema, cast_array, castable
 
+_PIECE_ROWS = 65_536  # its cells stay in the cache of the processor
 _MISSING_VALUE, _BLANK_VALUE = 255, 254
 
 _WORDS = {
@@ -92,4 +93,10 @@ def decode_json_column(array: pa.Array | pa.ChunkedArray, schema: Schema) -> Dec
     offsets, data = text_buffers(array)
     lines = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
     nulls = array.is_null().to_numpy(zero_copy_only=False)
-    return decode_objects(data, lines, schema, np.arange(len(array)), nulls=nulls)
+    ordinals = np.arange(len(array))
+    pieces = []
+    for at in range(0, max(len(array), 1), _PIECE_ROWS):
+        piece = slice(at, at + _PIECE_ROWS)
+        spans = lines[0][piece], lines[1][piece]
+        pieces.append(decode_objects(data, spans, schema, ordinals[piece], nulls=nulls[piece]))
+    return join(pieces)

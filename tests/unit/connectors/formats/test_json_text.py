@@ -23,8 +23,9 @@ SCHEMA = Schema.of(
 )
 NUMBERS = st.sampled_from(
     "0 -0 1 -1 127 128 -129 1.5 1e3 1E-2 0.1 123456789012345678901234567890 "  # noqa: SIM905
-    "9223372036854775807 9223372036854775808 -9223372036854775808 1e308 1e309 1e-400 3.5e38 12345.678 12345.6789 "
-    "123456.1 1.2300000 5e-3 1e2 0.30000000000000004 9007199254740993 01 1. .5 +1 - 1e NaN".split()
+    "9223372036854775807 9223372036854775808 -9223372036854775808 1e308 1e309 1e-400 3.5e38 "
+    "12345.678 12345.6789 123456.1 1.2300000 5e-3 1e2 0.30000000000000004 9007199254740993 01 1. "
+    ".5 +1 - 1e NaN".split()
 )
 TEXTS = st.sampled_from(
     [
@@ -181,3 +182,16 @@ def test_any_kind_of_text_column_is_read(kind: pa.DataType) -> None:
 def test_a_column_of_numbers_is_no_json() -> None:
     with pytest.raises(SchemaError, match="does not hold JSON text"):
         decode_json_column(pa.array([1]), SCHEMA)
+
+
+def test_a_long_column_is_decoded_in_pieces_and_joined() -> None:
+    values = ['{"n": 1}', "{bad"] * 40_000
+
+    decoded = decode_json_column(pa.array(values), SCHEMA)
+
+    assert decoded.ordinals.tolist() == list(range(0, 80_000, 2))
+    assert decoded.rejects["ordinal"].to_pylist() == list(range(1, 80_000, 2))
+
+
+def test_no_column_is_no_rows() -> None:
+    assert decode_json_column(pa.array([], pa.string()), SCHEMA).rows.num_rows == 0
