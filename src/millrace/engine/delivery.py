@@ -141,10 +141,10 @@ class Delivery:
         """
         with self._changed:
             self._flush_to = target = -1 if self._manifest is None else self._manifest.epoch
+        self._wake()
         if self._threads is None:
             self.pump()
             return self._drained(target)
-        self._wake()
         with self._changed:
             return self._changed.wait_for(lambda: self._drained(target), timeout)
 
@@ -191,12 +191,10 @@ class Delivery:
     def _await(self, lane: Lane, version: int) -> int:
         """Wait until there may be something to do; return the version seen, or -1 at the end."""
         with self._changed:
-            if lane.health.state == "failing":  # a commit is no reason to try again at once
-                self._changed.wait_for(lambda: self._ended(lane), lane.pause)
-            else:
-                self._changed.wait_for(
-                    lambda: self._ended(lane) or self._version != version, lane.pause
-                )
+            failing = lane.health.state == "failing"  # then a commit is no reason to try at once
+            self._changed.wait_for(
+                lambda: self._ended(lane) or (not failing and self._version != version), lane.pause
+            )
             return -1 if self._ended(lane) else self._version
 
     def _enforce_always(self) -> None:

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from millrace import failpoints
 from millrace.connectors.sinks.sink import Sink, Span
 from millrace.engine.cursor import Cursor, CursorLog
-from millrace.engine.results import Waiting, oldest_beyond, read, total, waiting
+from millrace.engine.results import Answer, Waiting, oldest_beyond, read, total, waiting
 from millrace.engine.sink_status import Health, SinkStatus, State, sink_status
 from millrace.errors import FencedError, IdentityError
 from millrace.operators.canonical import logical_bytes
-from millrace.state.manifest import Manifest, Run
+from millrace.state.manifest import Manifest
 from millrace.state.root import Root
 from millrace.time import Clock
 
@@ -148,7 +148,7 @@ class Lane:
         for epoch in range(span.stop, stop):
             if not self._standing():
                 return False
-            self._take(self._span or span, epoch, held.get(epoch, {}))
+            self._take(self._span or span, epoch, held.get(epoch, ()))
             self._settle_if_due(-1)
         self._settle_if_due(flush_to)
         return self._standing()
@@ -183,21 +183,21 @@ class Lane:
         if cursor.detached is None:
             return cursor
         epoch, n_rows = cursor.detached
-        still = {each: runs for each, runs in held.items() if cursor.next_epoch <= each <= epoch}
+        still = {each: held[each] for each in held if cursor.next_epoch <= each <= epoch}
         n_missing = max(n_rows - total(still).n_rows, 0)
         attached = replace(cursor, detached=None)
         if n_missing or manifest.epoch > epoch:
             attached = attached.with_gap((cursor.next_epoch, manifest.epoch + 1), n_missing)
         return self._log.move(attached)
 
-    def _take(self, span: Span, epoch: int, runs_of_epoch: Mapping[str, Sequence[Run]]) -> None:
+    def _take(self, span: Span, epoch: int, answers: Sequence[Answer]) -> None:
         n_rows, n_bytes = span.n_rows, span.n_bytes
         if not span.n_epochs:
             self._since = self._clock.now()
-        for query, runs in runs_of_epoch.items():
-            table = read(self._root, runs, epoch)
+        for answer in answers:
+            table = read(self._root, answer.runs, epoch)
             failpoints.reach("deliver.before")
-            self.sink.take(query, epoch, table)
+            self.sink.take(answer.query, epoch, table)
             n_rows, n_bytes = n_rows + table.num_rows, n_bytes + logical_bytes(table)
         self._span = Span(span.first, epoch + 1, n_rows=n_rows, n_bytes=n_bytes)
 

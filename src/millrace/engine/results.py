@@ -2,15 +2,19 @@
 
 The results of a query are a queue store (`stores.results_store`); each run of it belongs to one
 epoch. However many shards wrote them, the runs of one query and epoch become one table: the
-query's own columns, then `_time`, `_late` and `_epoch`.
+query's own columns, then `_time`, `_late` and `_epoch`. A query that was dropped and declared
+anew with other columns has two stores, and for a while perhaps two tables.
 
-Cost: `waiting` looks at each run of the wanted stores once; `read` sorts one epoch's rows.
+Cost: `waiting` looks at each run of the wanted stores once, and once for each manifest at the
+names of all stores; `read` sorts one epoch's rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
 from typing import TypeAlias
 
 import numpy as np
@@ -20,12 +24,21 @@ from millrace.connectors.sinks.sink import Backlog
 from millrace.engine.stores import query_of
 from millrace.operators.canonical import LEADING, canonical_order
 from millrace.schema import TIMESTAMP
-from millrace.state.manifest import Manifest, Run
+from millrace.state.manifest import Manifest, Run, StoreState
 from millrace.state.root import Root
 from millrace.state.run import read_piece
 
-Waiting: TypeAlias = Mapping[int, Mapping[str, Sequence[Run]]]
-"""The runs that wait: by epoch, ascending; then by query, in the order of the names."""
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The runs of one query and epoch; all have the same columns."""
+
+    query: str
+    runs: tuple[Run, ...]
+
+
+Waiting: TypeAlias = Mapping[int, Sequence[Answer]]
+"""What waits, by epoch, ascending; within an epoch in the order of the queries' names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +51,25 @@ class Amount:
 
 def waiting(manifest: Manifest, queries: Sequence[str] | None, first: int) -> Waiting:
     """Return the results of `queries` (None: of all) in the epochs from `first` on."""
-    found: dict[int, dict[str, list[Run]]] = {}
-    for query, store in _stores(manifest, queries):
-        for run in manifest.stores[store].runs:
-            if run.epoch >= first:
-                found.setdefault(run.epoch, {}).setdefault(query, []).append(run)
+    queues = _queues(manifest)
+    found: dict[int, list[Answer]] = {}
+    for query in sorted(queues if queries is None else queries):
+        for alike in queues.get(query, ()):
+            runs = (run for store in alike for run in store.runs if run.epoch >= first)
+            for epoch, group in groupby(sorted(runs, key=_epoch), key=_epoch):
+                found.setdefault(epoch, []).append(Answer(query, tuple(group)))
     return dict(sorted(found.items()))
 
 
-def amount(runs_of_epoch: Mapping[str, Sequence[Run]]) -> Amount:
+def amount(answers: Sequence[Answer]) -> Amount:
     """Measure what one epoch holds."""
-    pieces = [piece for runs in runs_of_epoch.values() for run in runs for piece in run.pieces]
+    pieces = [piece for each in answers for run in each.runs for piece in run.pieces]
     return Amount(sum(piece.rows for piece in pieces), sum(piece.bytes for piece in pieces))
 
 
 def total(held: Waiting) -> Amount:
     """Measure what all epochs hold."""
-    amounts = [amount(runs_of_epoch) for runs_of_epoch in held.values()]
+    amounts = [amount(answers) for answers in held.values()]
     return Amount(sum(each.n_rows for each in amounts), sum(each.n_bytes for each in amounts))
 
 
@@ -65,10 +80,10 @@ def oldest_beyond(backlog: Backlog, held: Waiting) -> tuple[int, int]:
     commit would never leave a sink in peace.
     """
     left, n_epochs, n_rows, stop = total(held).n_bytes, len(held), 0, min(held)
-    for epoch, runs in held.items():
+    for epoch, answers in held.items():
         if not backlog.exceeded_by(left, n_epochs, share=0.5):
             break
-        size = amount(runs)
+        size = amount(answers)
         left, n_epochs = left - size.n_bytes, n_epochs - 1
         n_rows, stop = n_rows + size.n_rows, epoch + 1
     return stop, n_rows
@@ -86,9 +101,22 @@ def read(root: Root, runs: Sequence[Run], epoch: int) -> pa.Table:
     return table.append_column("_epoch", pa.array(np.full(table.num_rows, epoch, np.int64)))
 
 
-def _stores(manifest: Manifest, queries: Sequence[str] | None) -> Iterator[tuple[str, str]]:
-    """Give the wanted queries and their stores; a name that was used again has several."""
-    for store in sorted(manifest.stores):
-        query = query_of(store)
-        if query is not None and (queries is None or query in queries):
-            yield query, store
+def _epoch(run: Run) -> int:
+    return run.epoch
+
+
+@lru_cache(maxsize=2)  # a manifest never changes, and every sink asks for the same one
+def _queues(manifest: Manifest) -> dict[str, list[list[StoreState]]]:
+    """Find the stores of each query's results; those with the same columns are together."""
+    queues: dict[str, list[list[StoreState]]] = {}
+    for name in sorted(manifest.stores):
+        query, store = query_of(name), manifest.stores[name]
+        if query is None:
+            continue
+        groups = queues.setdefault(query, [])
+        alike = next((group for group in groups if group[0].schema == store.schema), None)
+        if alike is None:
+            groups.append([store])
+        else:
+            alike.append(store)
+    return queues

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from millrace.engine.stores import query_of
 from millrace.engine.delivery import Delivery
+from millrace.engine.stores import query_of
 from millrace.state.manifest import Delta, Manifest, StoreSpec, apply
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.order import sort_rows

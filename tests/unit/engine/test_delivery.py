@@ -11,11 +11,14 @@ import pytest
 
 from millrace.connectors.sinks import Backlog, CallbackSink, MemorySink, Sink
 from millrace.engine.delivery import Delivery
-from millrace.engine.lane import SinkStatus
+from millrace.engine.sink_status import SinkStatus
 from millrace.errors import FencedError, NameTakenError, UnknownNameError
 from millrace.schema import TIMESTAMP
+from millrace.state.manifest import Delta, StoreSpec, apply
+from millrace.state.order import sort_rows
 from millrace.state.root import Root
-from millrace.testing.result_writer import ResultWriter
+from millrace.state.run import write_runs
+from millrace.testing.result_writer import ResultWriter, result_rows
 from millrace.time import ManualClock
 
 Start = Callable[..., Delivery]
@@ -202,6 +205,20 @@ def test_dropped_epochs_are_counted_and_survive_a_restart(
     assert only(again).skipped_rows == 5 * skipped
 
 
+def test_half_of_the_limit_is_left_after_a_drop(writer: ResultWriter, start: Start) -> None:
+    recorder = Recorder()
+    recorder.failing = True
+    sink = CallbackSink(recorder, "big", backlog=Backlog("drop", n_epochs=4))
+    delivery = start(writer.root, sink)
+    waiting = []
+    for _ in range(8):
+        delivery.committed(writer.commit("big"))
+        delivery.pump()
+        waiting.append(only(delivery).lag_epochs)
+
+    assert waiting == [1, 2, 3, 4, 2, 3, 4, 2]
+
+
 def test_a_sink_that_never_returns_cannot_hold_more_than_its_backlog(
     writer: ResultWriter, start: Start
 ) -> None:
@@ -358,3 +375,20 @@ def wait_until(condition: Callable[[], Any]) -> None:
             return
         pause.wait(0.01)
     pytest.fail("it did not happen within five seconds")
+
+
+def test_a_query_declared_anew_with_other_columns_delivers_both(start: Start) -> None:
+    writer, tables = ResultWriter(), []
+    stores = {
+        "results/big.1": sort_rows(result_rows(0)),
+        "results/big.2": sort_rows(result_rows(0)).drop_columns("price"),
+    }
+    pieces = write_runs(writer.root, stores, epoch=0, buckets=(0, 1))
+    created = {name: StoreSpec(table.schema, queue=True) for name, table in stores.items()}
+    added = {name: ((piece,),) for name, piece in pieces.items()}
+    delivery = start(writer.root, CallbackSink(lambda *got: tables.append(got[2]), "big"))
+
+    delivery.committed(apply(writer.manifest, Delta(0, term=0, created=created, added=added)))
+    delivery.pump()
+
+    assert ["price" in table.column_names for table in tables] == [True, False]

@@ -3,7 +3,8 @@
 The cursor moves when the function has returned for all queries of an epoch. A function that
 raises is called again later, with backoff, and only for the queries that it has not yet
 finished in this process; after a crash, for the whole epoch. `(query, epoch)` is therefore a
-key by which a receiver can leave out what it has seen: the table is the same each time.
+key by which a receiver can leave out what it has seen: the table is the same each time. (There
+are two tables for one key only if a query was declared anew with other columns.)
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class CallbackSink:
         self.name = check_sink_name(name)
         self.queries = check_queries(queries)
         self.backlog = backlog or Backlog()
-        self._finished: set[tuple[str, int]] = set()
+        self._finished: set[tuple[str, int, pa.Schema]] = set()
 
     def open(self, promised: Sequence[Move]) -> None:
         """Keep in mind what the function has finished, so that a retry leaves it out."""
@@ -64,9 +65,9 @@ class CallbackSink:
 
     def take(self, query: str, epoch: int, table: pa.Table) -> None:
         """Call the function, unless it has finished these rows before an error."""
-        if (query, epoch) not in self._finished:
+        if (query, epoch, table.schema) not in self._finished:
             self._function(query, epoch, table)
-            self._finished.add((query, epoch))
+            self._finished.add((query, epoch, table.schema))
 
     def due(self, span: Span) -> bool:
         """Settle every epoch that has rows."""

@@ -132,7 +132,10 @@ class Sink(Protocol):
         """Forget the open span, fulfil what was promised, remove what is left over."""
 
     def take(self, query: str, epoch: int, table: pa.Table) -> None:
-        """Add one query's rows of one epoch to the open span."""
+        """Add one query's rows of one epoch to the open span.
+
+        A second table of the same query and epoch has other columns.
+        """
 
     def due(self, span: Span) -> bool:
         """Say whether the open span is to be settled now; it depends on `span` alone."""
