@@ -5,7 +5,7 @@ digits of a fraction (those beyond the sixth are cut off) and a zone: `Z`, `+HH`
 `+HH:MM`. Without a zone the time is UTC. There is no second 60 and no hour 24.
 
 Days are counted by the civil-calendar formula of Howard Hinnant ("chrono-Compatible Low-Level
-Date Algorithms"). Cost: about 20 ns a timestamp.
+Date Algorithms"). Cost: 115 ns a timestamp (best of 7, on a machine four times overloaded).
 """
 
 from __future__ import annotations

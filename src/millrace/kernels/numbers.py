@@ -4,7 +4,7 @@ Floats take Clinger's fast path: with at most 2^53 in the digits and a power of 
 one multiplication or division of two exact doubles is the correctly rounded result. The rest
 (about none, in data that programs print) is left to the caller as EXACT.
 
-Cost: 5 to 15 ns a number.
+Cost: 17 ns an integer, 30 ns a float (best of 7, on a machine four times overloaded).
 """
 
 from __future__ import annotations
