@@ -1,7 +1,7 @@
 """Which runs to merge next: few runs for readers, few rewrites for the disk.
 
-Runs are classed by size: class 0 has fewer than 1,024 rows, each class after it four times
-more. The list of runs, oldest first, should descend by class, with few runs in each:
+Runs are classed by size: class 0 has fewer than 64 rows, each class after it four times more.
+The list of runs, oldest first, should descend by class, with few runs in each:
 
     class   4      3 3 3      2      1 1      0 0 0 0 0        new runs come here -->
 
@@ -12,8 +12,8 @@ a small run has kept its commit file alive for 64 epochs; and, whatever the clas
 is cheapest when a store has too many runs.
 
 Bounds, asserted by simulation: at most log2(rows) + 16 runs in a store, unfinished merges
-included; at most `budget_rows` merged in an epoch. Each row is rewritten about once for each
-class: 7 times in a store of 10,000,000 rows.
+included; at most `budget_rows` merged in an epoch. A row is rewritten at most about once for
+each class: 3 to 4 times in a thousand epochs of one size, 5 to 9 where rows expire meanwhile.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from millrace.state.cuts import Fences, choose_cut, rows_before
+from millrace.state.expiry import Outlook, expired, half_expired, overdue
 from millrace.state.merge import MergeStep
-from millrace.state.names import epoch_of, inline
 from millrace.state.run_file import FENCE_ROWS
 from millrace.state.store_state import Run, StoreState
 
-SMALL_ROWS = 1_024
+SMALL_ROWS = 64
 MAX_SMALL = 8
 MAX_PER_CLASS = 4
 MAX_INPUTS = 16
-MAX_INLINE_AGE = 64
 FLOOR_ROWS = 65_536
 BUDGET_FACTOR = 2
 SPARE_RUNS = 8
 
+_outlooks: WeakKeyDictionary[StoreState, Outlook] = WeakKeyDictionary()
+
 
 def size_class(rows: int) -> int:
-    """Class a number of rows: 0 below 1,024, then one more for every factor of 4.
+    """Class a number of rows: 0 below 64, then one more for every factor of 4.
 
-    >>> [size_class(rows) for rows in (1, 1_023, 1_024, 4_096, 10_000_000)]
-    [0, 0, 1, 2, 7]
+    >>> [size_class(rows) for rows in (1, 63, 64, 256, 10_000_000)]
+    [0, 0, 1, 2, 9]
     """
     return (max(rows // SMALL_ROWS, 0).bit_length() + 1) // 2
 
@@ -51,7 +53,7 @@ def merge_budget(new_rows: int, total_rows: int) -> int:
     """Give the rows that an epoch with `new_rows` may merge: enough to keep up for ever.
 
     >>> merge_budget(100, 1_000_000), merge_budget(100_000, 10_000_000)
-    (65536, 1600000)
+    (65536, 2000000)
     """
     return max(FLOOR_ROWS, BUDGET_FACTOR * new_rows * (size_class(total_rows) + 1))
 
@@ -62,9 +64,11 @@ def plan_drops(
     """Name the runs that hold nothing but expired rows; merges in progress see to their own."""
     drops = {}
     for name, state in stores.items():
-        expired = tuple(run.id for run in _free(state) if _expired(run, horizon.get(name)))
-        if expired:
-            drops[name] = expired
+        if _calm(state, epoch=-1, horizon=horizon.get(name)):
+            continue
+        gone = tuple(run.id for run in _free(state) if expired(run, horizon.get(name)))
+        if gone:
+            drops[name] = gone
     return drops
 
 
@@ -91,7 +95,7 @@ def plan_merges(
     wanted = [
         merge
         for name, state in stores.items()
-        if not state.queue
+        if not state.queue and not _calm(state, epoch=epoch, horizon=horizon.get(name))
         for merge in _wanted(name, state, epoch, horizon.get(name))
     ]
     steps = []
@@ -101,8 +105,8 @@ def plan_merges(
             continue
         cut = choose_cut(merge.runs, budget_rows, fences)
         taken = tuple(rows_before(run, cut, fences) for run in merge.runs)
-        expired = horizon.get(merge.store)
-        step = MergeStep(merge.store, merge.output, merge.level, taken, cut, expired)
+        oldest = horizon.get(merge.store)
+        step = MergeStep(merge.store, merge.output, merge.level, taken, cut, oldest)
         budget_rows -= step.rows
         steps.append(step)
     return tuple(steps)
@@ -136,7 +140,15 @@ def _wanted(name: str, state: StoreState, epoch: int, horizon: int | None) -> li
         level = oldest if len(window) == 1 else oldest + 1
         merges.append(_Merge(name, output, level, tuple(window)))
         output += 1
+    if not merges:
+        _outlooks[state] = Outlook.of(state)
     return merges
+
+
+def _calm(state: StoreState, *, epoch: int, horizon: int | None) -> bool:
+    """Tell whether a store that had nothing to do has nothing to do still."""
+    outlook = _outlooks.get(state)
+    return outlook is not None and outlook.covers(epoch, horizon)
 
 
 def _windows(state: StoreState, epoch: int, horizon: int | None) -> list[Sequence[Run]]:
@@ -150,7 +162,7 @@ def _windows(state: StoreState, epoch: int, horizon: int | None) -> list[Sequenc
         [run]
         for segment in segments
         for run in segment
-        if run.id not in taken and (_half_expired(run, horizon) or _pinning(run, epoch))
+        if run.id not in taken and (half_expired(run, horizon) or overdue(run, epoch))
     ]
     return windows + lone
 
@@ -162,7 +174,7 @@ def _segments(state: StoreState, horizon: int | None) -> list[list[Run]]:
     for run in state.runs:
         if run.id not in free:
             segments.append([])
-        elif not _expired(run, horizon):
+        elif not expired(run, horizon):
             segments[-1].append(run)
     return [segment for segment in segments if segment]
 
@@ -209,27 +221,3 @@ def _cheapest(segments: Sequence[Sequence[Run]]) -> list[Sequence[Run]]:
     if not windows:
         return []
     return [min(windows, key=lambda runs: sum(run.rows for run in runs) / (len(runs) - 1))]
-
-
-def _expired(run: Run, horizon: int | None) -> bool:
-    return horizon is not None and run.max_time < horizon
-
-
-def _half_expired(run: Run, horizon: int | None) -> bool:
-    """Tell whether most rows have expired, if the times of a piece are spread evenly."""
-    if horizon is None:
-        return False
-    expired = sum(
-        piece.rows * min(max(horizon - piece.min_time, 0), length) / length
-        for piece in run.pieces
-        for length in [piece.max_time - piece.min_time + 1]
-    )
-    return expired > run.rows / 2
-
-
-def _pinning(run: Run, epoch: int) -> bool:
-    """Tell whether a run lives in commit files that should have been deleted by now."""
-    return any(
-        inline(piece.file) and (epoch_of(piece.file) or 0) <= epoch - MAX_INLINE_AGE
-        for piece in run.pieces
-    )

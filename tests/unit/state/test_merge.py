@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millrace import failpoints
-from millrace.state import cuts, levels, run
+from millrace.state import cuts, expiry, levels, run
 from millrace.state.cuts import StoredFences
 from millrace.state.levels import plan_drops, plan_merges
 from millrace.state.manifest import Delta, Manifest, StoreSpec, apply, commit_name
@@ -40,7 +40,7 @@ def _small_constants() -> Iterator[None]:
         patch.setattr(levels, "SMALL_ROWS", 4)
         patch.setattr(levels, "MAX_SMALL", 3)
         patch.setattr(levels, "MAX_PER_CLASS", 2)
-        patch.setattr(levels, "MAX_INLINE_AGE", 5)
+        patch.setattr(expiry, "MAX_INLINE_AGE", 5)
         yield
 
 
@@ -110,7 +110,7 @@ class Engine:
         return sorted((row for row in self.rows if row[1] >= since), key=lambda row: row[:2])
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(EPOCHS, st.integers(0, 60))
 def test_a_scan_gives_the_committed_rows_after_every_slice(
     epochs: list[list[tuple[int, int]]], budget_rows: int
@@ -122,7 +122,7 @@ def test_a_scan_gives_the_committed_rows_after_every_slice(
         assert engine.scan() == engine.expected()
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(EPOCHS, st.integers(8, 60), st.lists(st.integers(0, 21), min_size=25, max_size=25))
 @example([[(0, 0), (1, 9)], [(0, 1)], [(0, 2)], []], 20, [0, 0, 0, 21, *range(21)])
 def test_rows_within_the_horizon_are_kept_and_the_others_never_come_back(

@@ -248,7 +248,7 @@ def test_a_reader_with_a_lease_keeps_what_it_reads(posix: PosixRoot) -> None:
 def test_many_small_epochs_leave_few_files(posix: PosixRoot) -> None:
     engine = Engine(posix, n_rows=100)
     most = 0
-    for _ in range(600):
+    for _ in range(400):
         engine.epoch()
         if engine.manifest.epoch % 64 in (0, 63):
             most = max(most, len(posix.list("")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.state.memory_root import MemoryRoot
@@ -38,6 +38,7 @@ def rows_of(table: pa.Table) -> list[tuple[int, ...]]:
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
+@settings(max_examples=80)
 @given(
     RUNS,
     st.none() | st.tuples(KEY, KEY | st.just(KEYS)),
