@@ -16,7 +16,7 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.lateness import watermark
 from millrace.engine.receipt import Receipt, Written
-from millrace.engine.stores import results_store, store_specs
+from millrace.engine.stores import query_of, results_store, store_specs
 from millrace.engine.tally import Tally, advanced
 from millrace.state.manifest import Delta, Manifest, commit_name
 from millrace.state.merge import MergeProgress
@@ -67,17 +67,15 @@ def compose(
     )
 
 
-def consumed_runs(
-    manifest: Manifest, catalog: Catalog, consumed: Consumed
-) -> dict[str, tuple[int, ...]]:
+def consumed_runs(manifest: Manifest, consumed: Consumed) -> dict[str, tuple[int, ...]]:
     """Return the runs of answers that every sink has passed."""
     dropped = {}
-    for query in catalog.queries.values():
-        store = manifest.stores.get(results_store(query))
-        if store is not None and store.runs:
-            needed = consumed(query.name)
-            runs = (run.id for run in store.runs if needed is None or run.epoch < needed)
-            dropped[results_store(query)] = tuple(runs)
+    for store, state in manifest.stores.items():
+        query = query_of(store)
+        if query is not None and state.runs:
+            needed = consumed(query)
+            runs = (run.id for run in state.runs if needed is None or run.epoch < needed)
+            dropped[store] = tuple(runs)
     return {store: runs for store, runs in dropped.items() if runs}
 
 
@@ -129,12 +127,14 @@ def _facts(
     verdicts: Mapping[int, Mapping[str, Any]],
 ) -> dict[str, Any]:
     clocks, marks, seen = facts.clocks(manifest), facts.watermarks(manifest), facts.seen(manifest)
+    still_idle: dict[str, list[str]] = {}
     for name, stream in catalog.streams.items():
         mine = [each for each in tallies if each.stream == name]
         clocks[name] = advanced(clocks.get(name, {}), mine)
         had_rows = {segment.partition for tally in mine for segment in tally.segments}
         seen[name] = {**seen.get(name, {}), **dict.fromkeys(had_rows, decision.clock)}
         idle = [each for each in decision.idle.get(name, []) if each not in had_rows]
+        still_idle[name] = idle
         mark = watermark(clocks[name], idle, delay=stream.delay, previous=marks.get(name))
         if mark is not None:
             marks[name] = mark
@@ -144,7 +144,7 @@ def _facts(
         "clocks": {name: each for name, each in clocks.items() if name in catalog.streams},
         "watermarks": {name: each for name, each in marks.items() if name in catalog.streams},
         "seen": {name: each for name, each in seen.items() if name in catalog.streams},
-        "idle": decision.idle,
+        "idle": {name: each for name, each in still_idle.items() if each},
         "suspended": {str(qid): verdict for qid, verdict in {**still, **verdicts}.items()},
         "query": decision.identity.query,
         "digests": digests[-facts.N_DIGESTS :],

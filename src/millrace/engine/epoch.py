@@ -67,7 +67,7 @@ class Engine:
         wait: Callable[[float], object] = time.sleep,
     ) -> None:
         self.root, self.registry, self.delivery = root, registry, delivery
-        self.settings, self._clock, self._wait = settings, clock, wait
+        self.settings, self._clock, self.wait = settings, clock, wait
         self._store = store
         self.statistics: deque[EpochStatistics] = deque(maxlen=1_000)
 
@@ -78,7 +78,7 @@ class Engine:
 
     def run(self, identity: Identity, execution: Execution) -> EpochStatistics | None:
         """Run one epoch to its commit; None if it was committed before."""
-        if self._committed(identity):
+        if self.committed(identity):
             return None
         seconds: dict[str, float] = {}
         began = time.perf_counter()
@@ -92,7 +92,7 @@ class Engine:
         failpoints.reach("epoch.after")
         return statistics
 
-    def _committed(self, identity: Identity) -> bool:
+    def committed(self, identity: Identity) -> bool:
         """Say whether an epoch is committed; refuse input that cannot be its input."""
         manifest = self.manifest
         known = manifest.facts.get("query")
@@ -178,7 +178,7 @@ class Engine:
                 return
 
     def _back_off(self, tries: int) -> None:
-        self._wait(min(self.settings.backoff * 2 ** min(tries - 1, 8), 60 * SECOND) / 1e6)
+        self.wait(min(self.settings.backoff * 2 ** min(tries - 1, 8), 60 * SECOND) / 1e6)
 
     def _quarantine(
         self, decision: Decision, catalog: Catalog, execution: Execution, error: ExecutionError
@@ -221,7 +221,7 @@ class Engine:
     ) -> EpochStatistics:
         began = time.perf_counter()
         dropped = {
-            **consumed_runs(self.manifest, catalog, self.delivery.consumed),
+            **consumed_runs(self.manifest, self.delivery.consumed),
             **expired(self.manifest, catalog, self.settings.keep_rejected, decision),
         }
         verdicts = verdicts_of(decision, catalog, receipts)

@@ -28,6 +28,9 @@ class Settings:
     target
         How long an epoch should take at most, in us; the number of rows that sources hand to
         an epoch follows it.
+    rows
+        How many rows of each stream of files an epoch takes, where that should not follow the
+        target; None follows it.
     trigger
         The least time between the starts of two epochs, in us; 0 starts the next at once.
     keep_rejected
@@ -40,6 +43,7 @@ class Settings:
     spread: Spread = "auto"
     merging: bool = True
     target: int = SECOND
+    rows: int | None = None
     trigger: int = 0
     keep_rejected: int = 7 * DAY
     backoff: int = SECOND // 2

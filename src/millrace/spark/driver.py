@@ -13,6 +13,7 @@ file is damaged): those end the run, and `wait` raises them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -47,12 +48,13 @@ FATAL = (FencedError, IdentityError, CorruptionError, FormatVersionError)
 LONGEST_BACKOFF = 60.0
 STEADY_SECONDS = 60.0
 POLL_SECONDS = 0.1
+INTERRUPTION_SECONDS = 10.0
 
 _logger = logging.getLogger(__name__)
 
 
 class _StoppingError(MillraceError):
-    """Raised into Spark when an epoch is offered after the run was told to stop."""
+    """Ends an epoch that is offered, or waits for its next try, when the run is to stop."""
 
 
 class SparkRun:
@@ -76,8 +78,8 @@ class SparkRun:
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._failure: BaseException | None = None
-        self._checkpoint.check(engine.manifest)
-        self._checkpoint.repair(engine.manifest)
+        self._checkpoint.make_fit(engine)
+        engine.wait = self._wait
         self._write_pace()
         self.nudge()
         self._query = self._start_query()
@@ -108,6 +110,7 @@ class SparkRun:
         """Finish the epoch in flight and go on with other sources or functions."""
         with self._query_lock:
             self._bindings, self._functions = bindings, functions
+            self._write_pace()
             self._stop_query()
             self._stopping.clear()
             self.nudge()
@@ -132,19 +135,41 @@ class SparkRun:
 
     def _epoch(self, batch: DataFrame, number: int) -> None:
         """Run one epoch; Spark calls this in a thread of its own."""
-        with self._epoch_lock:
-            if self._stopping.is_set():
-                raise _StoppingError("the run is stopping")
-            try:
-                identity = self._checkpoint.identity(number)
-                execution = SparkExecution(batch, self._engine.root)
-                statistics = self._engine.run(identity, execution)
-            except BaseException as error:
-                self._failure = error
-                raise
-            self._failure = None
-            if statistics is not None and self._pace.follow(statistics):
-                self._write_pace()
+        with self._epoch_lock, contextlib.suppress(_StoppingError):
+            if not self._stopping.is_set():
+                self._run_epoch(batch, number)
+                return
+        self._await_interruption()
+
+    def _run_epoch(self, batch: DataFrame, number: int) -> None:
+        try:
+            identity = self._checkpoint.identity(number)
+            execution = SparkExecution(batch, self._engine.root)
+            statistics = self._engine.run(identity, execution)
+        except _StoppingError:
+            raise
+        except BaseException as error:
+            self._failure = error
+            raise
+        self._failure = None
+        if statistics is not None and self._pace.follow(statistics):
+            self._write_pace()
+
+    def _await_interruption(self) -> None:
+        """Leave an epoch undone because the query is stopped.
+
+        To return would tell Spark that the epoch is done, and to raise that it failed. So the
+        thread of the query, in which calls from here are served, sleeps until Spark interrupts
+        it in order to stop; that error Spark knows as its own.
+        """
+        jvm = self._spark.sparkContext._jvm  # noqa: SLF001  there is no public way
+        jvm.java.lang.Thread.sleep(int(1_000 * INTERRUPTION_SECONDS))
+        raise _StoppingError("the run is stopping")
+
+    def _wait(self, seconds: float) -> None:
+        """Wait between two tries of an epoch; to be told to stop ends the epoch."""
+        if self._stopping.wait(seconds):
+            raise _StoppingError("the run is stopping")
 
     def _start_query(self) -> StreamingQuery:
         chunks = union.build(
@@ -157,9 +182,8 @@ class SparkRun:
         )
         writer = chunks.writeStream.foreachBatch(self._epoch)
         writer = writer.option("checkpointLocation", str(self._checkpoint.path))
-        return writer.trigger(
-            processingTime=f"{self._engine.settings.trigger // 1000} milliseconds"
-        ).start()
+        pause = f"{self._engine.settings.trigger // 1000} milliseconds"
+        return writer.trigger(processingTime=pause).start()
 
     def _stop_query(self) -> None:
         self._stopping.set()
@@ -172,7 +196,8 @@ class SparkRun:
         return Path(self._directory.name) / "pace.json"
 
     def _write_pace(self) -> None:
-        limits = {name: self._pace.limit(name) for name in self._bindings}
+        fixed = self._engine.settings.rows
+        limits = {name: fixed or self._pace.limit(name) for name in self._bindings}
         fresh = self._pace_file.with_suffix(".new")
         fresh.write_text(json.dumps(limits))
         os.replace(fresh, self._pace_file)
@@ -181,24 +206,41 @@ class SparkRun:
         """Start the query again whenever it ends by itself."""
         restarts, started = 0, time.monotonic()
         while not self._ended.wait(POLL_SECONDS):
-            with self._query_lock:
-                if self._ended.is_set() or self._query.isActive:
-                    continue
-                if isinstance(self._failure, FATAL):
-                    _logger.error("run ended: %s", self._failure)
-                    self._ended.set()
-                    return
-                if self._failure is None:
-                    self._failure = self._query.exception()
+            cause = self._cause_of_end()
+            if cause is None:
+                continue
+            if isinstance(cause, FATAL):
+                _logger.error("run ended: %s", cause)
+                self._ended.set()
+                return
             restarts = 0 if time.monotonic() - started > STEADY_SECONDS else restarts + 1
-            pause = min(self._engine.settings.backoff / SECOND * 2 ** min(restarts, 8), LONGEST_BACKOFF)
-            _logger.warning("query ended, starting again: wait=%.1fs cause=%s", pause, self._failure)
+            backoff = self._engine.settings.backoff / SECOND
+            pause = min(backoff * 2 ** min(restarts, 8), LONGEST_BACKOFF)
+            _logger.warning("query ended, starting again: wait=%.1fs cause=%s", pause, cause)
             if self._ended.wait(pause):
                 return
-            with self._query_lock:
-                if not self._ended.is_set():
-                    self._query = self._start_query()
+            self._start_again()
             started = time.monotonic()
+
+    def _cause_of_end(self) -> BaseException | None:
+        """Return why the query has ended by itself, None if it runs."""
+        with self._query_lock:
+            if self._ended.is_set() or self._query.isActive:
+                return None
+            if self._failure is None:
+                self._failure = self._query.exception() or RuntimeError("it was stopped")
+            return self._failure
+
+    def _start_again(self) -> None:
+        with self._query_lock:
+            # Meanwhile the run may have ended, or been given other sources and started.
+            if self._ended.is_set() or self._query.isActive:
+                return
+            self._failure = None
+            try:
+                self._query = self._start_query()
+            except Exception as error:  # noqa: BLE001  whatever it is, the next turn tries again
+                self._failure = error
 
     def _keep_time(self) -> None:
         """Call an epoch when a timer is due."""
