@@ -18,6 +18,7 @@ from millrace.operators.select import Function
 from millrace.schema import Schema
 from millrace.spark.driver import SparkRun
 from millrace.spark.launch import check_session
+from millrace.spark.source_names import source_names
 from millrace.spark.union import register_sources
 from millrace.state.fence import Fence
 
@@ -47,6 +48,7 @@ class SparkBackend:
                 f"a stream cannot be read from {type(source).__name__}",
                 hint="Give a streaming DataFrame (spark.readStream...) or millrace.Files.",
             )
+        source_names(source)
         return Schema.from_arrow(to_arrow_schema(source.schema, timezone="UTC"))
 
     def start(
@@ -58,7 +60,7 @@ class SparkBackend:
 
 def jvm_pid(spark: SparkSession) -> int:
     """Return the process id of the session's JVM."""
-    handle = spark.sparkContext._jvm.java.lang.ProcessHandle  # noqa: SLF001
+    handle = spark.sparkContext._jvm.java.lang.ProcessHandle
     return int(handle.current().pid())
 
 

@@ -12,6 +12,8 @@ import json
 from pathlib import Path
 
 from millrace.engine.decision import Decision, Identity
+from millrace.engine.epoch import Engine
+from millrace.engine.inprocess import QUERY as IN_PROCESS
 from millrace.errors import IdentityError
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
@@ -36,12 +38,12 @@ class Checkpoint:
         """Return Spark's id of the query, which is new if the checkpoint is."""
         return str(json.loads((self.path / "metadata").read_text())["id"])
 
-    def check(self, manifest: Manifest) -> None:
-        """Refuse to start if the checkpoint is gone while the root is not empty."""
+    def make_fit(self, engine: Engine) -> None:
+        """Repair the checkpoint; refuse to start if it does not fit the root's history."""
+        manifest = engine.manifest
         known = manifest.facts.get("query")
-        if known is None or known == "in process":
-            return
-        if not (self.path / "metadata").exists():
+        ours = known not in (None, IN_PROCESS)
+        if ours and not (self.path / "metadata").exists():
             raise IdentityError(
                 "Spark's checkpoint is missing from the root",
                 detail=f"The root has {manifest.epoch + 1} epochs of query {known}; without the "
@@ -49,6 +51,9 @@ class Checkpoint:
                 hint=f'Restore "{self.path}" from a copy taken with the root, or start over with '
                 "an empty root.",
             )
+        self.repair(manifest)
+        if ours:
+            engine.committed(self.identity(manifest.epoch))
 
     def repair(self, manifest: Manifest) -> list[int]:
         """Put back offsets that were decided upon and that Spark's log has lost."""

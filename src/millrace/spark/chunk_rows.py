@@ -7,4 +7,4 @@ CHUNK_DDL = (
 )
 RECEIPT_DDL = "receipt binary"
 DECISION_PROPERTY = "millrace.decision"
-"""The local property by which a task learns which logged decision it runs under."""
+"""The local property by which a task learns which logged decision of which query it runs under."""

@@ -13,7 +13,7 @@ machine, which the driver replaces and the reader reads (about 20 microseconds a
 from __future__ import annotations
 
 import json
-import os
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,14 +32,16 @@ class ControlFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._offset = {"registry": 0, "tick": 0, "decision": 0}
+        self._lock = threading.Lock()
 
     def move(self, **numbers: int) -> None:
         """Raise some of the numbers; the reader sees all of it or nothing."""
-        for name, value in numbers.items():
-            self._offset[name] = max(self._offset[name], value)
-        fresh = self.path.with_suffix(".new")
-        fresh.write_text(json.dumps(self._offset))
-        os.replace(fresh, self.path)
+        with self._lock:
+            for name, value in numbers.items():
+                self._offset[name] = max(self._offset[name], value)
+            fresh = self.path.with_suffix(".new")
+            fresh.write_text(json.dumps(self._offset))
+            fresh.replace(self.path)
 
     @property
     def offset(self) -> dict[str, int]:

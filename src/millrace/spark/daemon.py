@@ -2,8 +2,8 @@
 
 Spark starts one daemon for each machine and Python, and forks a worker from it whenever no idle
 one is left. PySpark's own daemon imports nothing, so every new worker pays for numpy, pyarrow
-and numba again: 0.4 s, on a shard that others wait for. This one imports them once; its workers
-share the pages.
+and numba again: 0.4 s, on a shard that others wait for. This one imports them once, and runs
+every kernel once so that it is compiled; its workers share the pages.
 
 Invariant: nothing imported here leaves a thread running, because a fork copies one thread only
 and a lock that another held stays locked for ever. A test counts them.
@@ -49,6 +49,9 @@ def preload() -> None:
     for name in PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    with contextlib.suppress(ImportError):
+        importlib.import_module("millrace.kernels.warm").warm()
+        importlib.import_module("millrace.connectors.decode").warm_decoders()
     # A worker collects garbage after each task. What is frozen is neither looked at again (so
     # that each collection is short) nor written to (so that its pages stay shared).
     gc.collect()

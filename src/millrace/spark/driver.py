@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import tempfile
 import threading
 import time
@@ -102,13 +101,12 @@ class SparkRun:
 
     def nudge(self) -> None:
         """Let Spark call an epoch, though no row may have arrived."""
-        self._control.move(
-            registry=self._engine.registry.catalog.sequence, tick=WallClock().now()
-        )
+        self._control.move(registry=self._engine.registry.catalog.sequence, tick=WallClock().now())
 
     def rebind(self, bindings: Mapping[str, Binding], functions: Mapping[str, Function]) -> None:
         """Finish the epoch in flight and go on with other sources or functions."""
         with self._query_lock:
+            self._union(bindings, functions)  # sources that do not go together are refused here
             self._bindings, self._functions = bindings, functions
             self._write_pace()
             self._stop_query()
@@ -162,7 +160,7 @@ class SparkRun:
         thread of the query, in which calls from here are served, sleeps until Spark interrupts
         it in order to stop; that error Spark knows as its own.
         """
-        jvm = self._spark.sparkContext._jvm  # noqa: SLF001  there is no public way
+        jvm = self._spark.sparkContext._jvm
         jvm.java.lang.Thread.sleep(int(1_000 * INTERRUPTION_SECONDS))
         raise _StoppingError("the run is stopping")
 
@@ -171,15 +169,20 @@ class SparkRun:
         if self._stopping.wait(seconds):
             raise _StoppingError("the run is stopping")
 
-    def _start_query(self) -> StreamingQuery:
-        chunks = union.build(
+    def _union(
+        self, bindings: Mapping[str, Binding], functions: Mapping[str, Function]
+    ) -> DataFrame:
+        return union.build(
             self._spark,
             self._engine.root.uri,
-            self._bindings,
-            self._functions,
+            bindings,
+            functions,
             control_file=self._control.path,
             pace_file=self._pace_file,
         )
+
+    def _start_query(self) -> StreamingQuery:
+        chunks = self._union(self._bindings, self._functions)
         writer = chunks.writeStream.foreachBatch(self._epoch)
         writer = writer.option("checkpointLocation", str(self._checkpoint.path))
         pause = f"{self._engine.settings.trigger // 1000} milliseconds"
@@ -200,7 +203,7 @@ class SparkRun:
         limits = {name: fixed or self._pace.limit(name) for name in self._bindings}
         fresh = self._pace_file.with_suffix(".new")
         fresh.write_text(json.dumps(limits))
-        os.replace(fresh, self._pace_file)
+        fresh.replace(self._pace_file)
 
     def _supervise(self) -> None:
         """Start the query again whenever it ends by itself."""
@@ -239,7 +242,7 @@ class SparkRun:
             self._failure = None
             try:
                 self._query = self._start_query()
-            except Exception as error:  # noqa: BLE001  whatever it is, the next turn tries again
+            except Exception as error:
                 self._failure = error
 
     def _keep_time(self) -> None:

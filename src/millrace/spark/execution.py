@@ -1,11 +1,14 @@
 """One epoch's tasks on Spark: one action over the batch, receipts back.
 
-    small    batch ─► collect chunks ─► step in the driver
-    spread   batch ─► repartitionById(shard) ─► step in a task a shard ─► collect receipts
+small    batch ─► collect chunks ─► step in the driver
+spread   batch ─► repartitionById(shard) ─► step in a task a shard ─► collect receipts
+
+Whatever takes a task down comes back as one `ExecutionError` that says whose fault it may be.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -41,7 +44,8 @@ class SparkExecution:
     def execute(self, decision: Decision) -> list[Receipt]:
         """Run the epoch's one action."""
         context = self.batch.sparkSession.sparkContext
-        context.setLocalProperty(DECISION_PROPERTY, decision.file)
+        known_by = json.dumps([decision.file, decision.identity.query])
+        context.setLocalProperty(DECISION_PROPERTY, known_by)
         context.setJobDescription(f"epoch {decision.identity.epoch}.{decision.attempt}")
         try:
             return self._spread(decision) if decision.spread else self._together(decision)

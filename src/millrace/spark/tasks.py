@@ -1,8 +1,9 @@
 """What runs in Spark's Python workers: routes on the map side, steps on the shard side.
 
 A worker keeps nothing that matters: it learns from a local property which logged decision it
-runs under and reads that, and the catalog it names, from the root. Both are remembered by
-name, since names are never used twice, so an idle worker that is used again reads nothing.
+runs under and reads that, and the catalog it names, from the root. Both are remembered by name
+and query: a query never uses a name twice, so an idle worker that is used again reads nothing,
+and a root that was deleted and made anew in its place has another query.
 """
 
 from __future__ import annotations
@@ -47,9 +48,7 @@ def route_rows(root: str, stream: str, functions: Mapping[str, Function]) -> Map
     return routed
 
 
-def route_files(
-    root: str, stream: str, source: Files, functions: Mapping[str, Function]
-) -> Mapper:
+def route_files(root: str, stream: str, source: Files, functions: Mapping[str, Function]) -> Mapper:
     """Return the map side for a stream of files, whose descriptors arrive instead of rows."""
 
     def routed(batches: Batches) -> Batches:
@@ -87,7 +86,7 @@ def _packed(routed: Iterator[chunks.Chunk]) -> Batches:
 
 def _router(root: str, stream: str, functions: Mapping[str, Function], task: int) -> Router:
     decision = _decision(root)
-    catalog = _catalog(root, decision.catalog)
+    catalog = _catalog(root, decision.catalog, decision.identity.query)
     spec = catalog.stream(stream)
     return Router(spec, decision, catalog, task=task, functions=functions)
 
@@ -101,14 +100,15 @@ def _task() -> int:
 def _decision(root: str) -> Decision:
     context = TaskContext.get()
     assert context is not None, "tasks run in Spark's workers"
-    return _logged(root, str(context.getLocalProperty(DECISION_PROPERTY)))
+    file, query = json.loads(context.getLocalProperty(DECISION_PROPERTY))
+    return _logged(root, file, query)
 
 
 @lru_cache(maxsize=4)
-def _logged(root: str, file: str) -> Decision:
+def _logged(root: str, file: str, _query: str) -> Decision:
     return Decision.read(open_root(root), file)
 
 
 @lru_cache(maxsize=4)
-def _catalog(root: str, file: str) -> Catalog:
+def _catalog(root: str, file: str, _query: str) -> Catalog:
     return read_catalog(open_root(root), file)

@@ -1,9 +1,9 @@
 """The union: all streams and the control source as one streaming DataFrame of chunks.
 
 Streams of different columns are packed into chunks before they meet, so the union has one
-schema whatever is declared. Each source is named by its stream and its number in the registry:
-Spark keeps offsets by name, so streams may come and go, and one that is dropped and declared
-again starts anew.
+schema whatever is declared. Spark keeps offsets by the names of sources, so streams may come
+and go. Those of ours are named by their stream and its number in the registry, so that one that
+is dropped and declared again starts anew; a user's DataFrame has the name that the user gave.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from millrace.connectors.files import Files
 from millrace.engine.backend import Binding
+from millrace.engine.streams import StreamSpec
 from millrace.operators.select import Function
 from millrace.spark import control, file_source
 from millrace.spark.chunk_rows import CHUNK_DDL
+from millrace.spark.source_names import require_distinct
 from millrace.spark.tasks import route_files, route_rows
 
 
@@ -39,14 +41,17 @@ def build(
     pace_file: Path,
 ) -> DataFrame:
     """Return the union of all bound streams and the control source."""
+    frames = {name: each.source for name, each in bindings.items()}
+    require_distinct({name: each for name, each in frames.items() if isinstance(each, DataFrame)})
     branches = [
         spark.readStream.format(control.FORMAT)
         .option("path", str(control_file))
-        .name("control")
+        .name("millrace_control")
         .load()
     ]
-    for binding in bindings.values():
-        branches.append(_branch(spark, root, binding, functions, pace_file))
+    branches += [
+        _branch(spark, root, binding, functions, pace_file) for binding in bindings.values()
+    ]
     return reduce(DataFrame.union, branches)
 
 
@@ -61,18 +66,25 @@ def _branch(
     if not isinstance(source, Files):
         assert isinstance(source, DataFrame), "the backend has checked its sources"
         return source.mapInArrow(route_rows(root, spec.name, functions), CHUNK_DDL)
+    name = source_name(spec)
     options = {
         "root": root,
         "stream": spec.name,
-        "listing": f"{spec.name}.{spec.born}",
+        "listing": name,
         "source": json.dumps(source.to_json()),
         "pace": str(pace_file),
         "tasks": str(spark.sparkContext.defaultParallelism),
     }
-    frame = (
-        spark.readStream.format(file_source.FORMAT)
-        .options(**options)
-        .name(f"{spec.name}_{spec.born}")
-        .load()
-    )
+    frame = spark.readStream.format(file_source.FORMAT).options(**options).name(name).load()
     return frame.mapInArrow(route_files(root, spec.name, source, functions), CHUNK_DDL)
+
+
+def source_name(spec: StreamSpec) -> str:
+    """Name the source of a stream, in letters that Spark and the root take.
+
+    >>> from millrace.schema import Schema
+    >>> source_name(StreamSpec("my trades", Schema.of("ts timestamp"), "ts", born=7))
+    'millrace_my_trades_7'
+    """
+    plain = "".join(each if each.isascii() and each.isalnum() else "_" for each in spec.name)
+    return f"millrace_{plain}_{spec.born}"
