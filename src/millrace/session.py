@@ -25,6 +25,7 @@ from millrace.connectors.sinks.sink import Sink
 from millrace.engine import facts
 from millrace.engine.backend import Backend, Binding, Run
 from millrace.engine.catalog import QuerySpec
+from millrace.engine.decide import horizons
 from millrace.engine.delivery import Delivery
 from millrace.engine.epoch import Engine
 from millrace.engine.lane import SinkStatus
@@ -32,7 +33,7 @@ from millrace.engine.local import LocalBackend
 from millrace.engine.registry import Registry
 from millrace.engine.settings import Settings
 from millrace.engine.statistics import EpochStatistics
-from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store
+from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_specs
 from millrace.engine.streams import StreamSpec
 from millrace.errors import PlanError
 from millrace.operators.select import Function
@@ -40,6 +41,7 @@ from millrace.plan.bind import bind_selection, output_schema
 from millrace.plan.nodes import Selection
 from millrace.schema import Column, Schema, type_named
 from millrace.state.fence import Fence
+from millrace.state.merge import LAST_TIME
 from millrace.state.root import Root, open_root
 from millrace.state.run_store import RunStore
 from millrace.state.store import scan
@@ -217,8 +219,14 @@ class Session:
         return self._table(late_store(self.engine.registry.catalog.stream(stream)))
 
     def history(self, stream: str) -> pa.Table:
-        """Return the retained rows of a stream."""
-        return self._table(rows_store(self.engine.registry.catalog.stream(stream)))
+        """Return the rows of a stream that were in time and are within its retention."""
+        spec = self.engine.registry.catalog.stream(stream)
+        if spec.retain is None:
+            raise PlanError(
+                f'stream "{stream}" keeps no history',
+                hint='Declare the stream with retain, such as retain="1 hour".',
+            )
+        return self._table(rows_store(spec))
 
     def statistics(self) -> list[EpochStatistics]:
         """Return the statistics of this session's last epochs, oldest first."""
@@ -244,10 +252,15 @@ class Session:
         self.close()
 
     def _table(self, store: str) -> pa.Table:
-        state = self.engine.manifest.stores.get(store)
+        """Return the rows of a store that have not expired, whether merged away yet or not."""
+        engine = self.engine
+        manifest, catalog = engine.manifest, engine.registry.catalog
+        state = manifest.stores.get(store)
         if state is None:
-            return pa.table({})
-        return scan(self._root, state).drop_columns(["_key"])
+            return dict(store_specs(catalog))[store].schema.empty_table().drop_columns(["_key"])
+        horizon = horizons(manifest, catalog, engine.settings.keep_rejected, self._clock.now())
+        times = (horizon[store], LAST_TIME) if store in horizon else None
+        return scan(self._root, state, times=times).drop_columns(["_key"])
 
     def _columns(
         self,
