@@ -6,33 +6,50 @@
 'SELECT symbol FROM trades WHERE price > 100'
 """
 
-from millrace.connectors.files import Files
-from millrace.connectors.formats.options import ReadOptions
-from millrace.connectors.sinks.callback import CallbackSink
-from millrace.connectors.sinks.memory import MemorySink
-from millrace.connectors.sinks.parquet import ParquetSink
-from millrace.connectors.sinks.sink import Backlog
-from millrace.engine.local import Feed
-from millrace.engine.settings import Settings
-from millrace.errors import MillraceError
-from millrace.plan.expressions import call, col
-from millrace.plan.nodes import select
-from millrace.session import Query, Session
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Backlog",
-    "CallbackSink",
-    "Feed",
-    "Files",
-    "MemorySink",
-    "MillraceError",
-    "ParquetSink",
-    "Query",
-    "ReadOptions",
-    "Session",
-    "Settings",
-    "call",
-    "col",
-    "select",
-]
+if TYPE_CHECKING:
+    from millrace.connectors.files import Files as Files
+    from millrace.connectors.formats.options import ReadOptions as ReadOptions
+    from millrace.connectors.sinks.callback import CallbackSink as CallbackSink
+    from millrace.connectors.sinks.memory import MemorySink as MemorySink
+    from millrace.connectors.sinks.parquet import ParquetSink as ParquetSink
+    from millrace.connectors.sinks.sink import Backlog as Backlog
+    from millrace.engine.local import Feed as Feed
+    from millrace.engine.settings import Settings as Settings
+    from millrace.errors import MillraceError as MillraceError
+    from millrace.plan.expressions import call as call
+    from millrace.plan.expressions import col as col
+    from millrace.plan.nodes import select as select
+    from millrace.session import Query as Query
+    from millrace.session import Session as Session
+
 __version__ = "0.1.0"
+
+# Loaded at first use: the process that workers are forked from must set its environment before
+# Arrow is imported, and a command's --help need not wait for numba.
+_HOMES = {
+    "Backlog": "connectors.sinks.sink",
+    "CallbackSink": "connectors.sinks.callback",
+    "Feed": "engine.local",
+    "Files": "connectors.files",
+    "MemorySink": "connectors.sinks.memory",
+    "MillraceError": "errors",
+    "ParquetSink": "connectors.sinks.parquet",
+    "Query": "session",
+    "ReadOptions": "connectors.formats.options",
+    "Session": "session",
+    "Settings": "engine.settings",
+    "call": "plan.expressions",
+    "col": "plan.expressions",
+    "select": "plan.nodes",
+}
+__all__ = list(_HOMES)  # noqa: PLE0605  one list of names is enough
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        message = f"module 'millrace' has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(import_module(f"millrace.{_HOMES[name]}"), name)

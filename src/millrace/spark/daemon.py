@@ -50,7 +50,7 @@ def preload() -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     with contextlib.suppress(ImportError):
-        importlib.import_module("millrace.kernels.warm").warm()
+        importlib.import_module("millrace.engine.warm").warm()
         importlib.import_module("millrace.connectors.decode").warm_decoders()
     # A worker collects garbage after each task. What is frozen is neither looked at again (so
     # that each collection is short) nor written to (so that its pages stay shared).

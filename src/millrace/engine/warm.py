@@ -1,0 +1,43 @@
+"""Warming up: one tiny epoch's tasks, run on nothing that matters.
+
+A numba kernel compiles when it is first called with its types (about a second; later processes
+load what it left on disk), and Arrow loads parts of itself at first use. The process that
+Spark's workers are forked from runs this before it forks, and the driver before its first
+epoch; so no epoch waits for a compiler.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from millrace.engine.arrivals import from_rows
+from millrace.engine.catalog import Catalog, QuerySpec
+from millrace.engine.decision import Decision, Identity
+from millrace.engine.route import Router
+from millrace.engine.step import step
+from millrace.engine.streams import StreamSpec
+from millrace.plan.expressions import col
+from millrace.plan.nodes import select
+from millrace.schema import Schema
+from millrace.state.memory_root import MemoryRoot
+
+
+def warm() -> None:
+    """Route and store a handful of rows: punctual, late, without a time, with NULL keys."""
+    schema = Schema.of("name text, number bigint, price double, ts timestamp")
+    spec = StreamSpec("warm", schema, "ts", key=("name", "number", "price"), retain=1, ordered=True)
+    query = QuerySpec(1, "warm", select("warm", "name", where=col("price") > 0), pa.schema(
+        [("name", pa.string())]))  # fmt: skip
+    catalog = Catalog(1, 2, {"warm": spec}, {"warm": query})
+    decision = Decision(Identity("warm", 0, ""), 0, 0, 0, catalog.file, {})
+    router = Router(spec, decision, catalog, task=0, functions={})
+    rows = pa.record_batch(
+        {
+            "name": ["a", None, "b"],
+            "number": [1, 2, None],
+            "price": [1.0, None, 2.0],
+            "ts": pa.array([5, None, 1], pa.timestamp("us", tz="UTC")),
+        }
+    )
+    chunks = [*router.take(from_rows(spec, rows, origin="warm")), *router.finish()]
+    step(chunks, decision, MemoryRoot())
