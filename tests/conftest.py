@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.errors import UnsatisfiedAssumption
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +29,44 @@ settings.register_profile("ci", _always, max_examples=100)
 settings.register_profile("nightly", _always, max_examples=20_000)
 settings.load_profile(PROFILE)
 
-_stop_at = pytest.StashKey[float]()
+
+@dataclass
+class Budget:
+    """The time for fuzzing, shared out fairly among the properties that are left."""
+
+    ends: float
+    n_left: int = 0
+    turn_ends: float = float("inf")
+
+    def next_turn(self) -> bool:
+        """Give the next property its share; False when there is none."""
+        left = self.ends - time.monotonic()
+        self.turn_ends = time.monotonic() + left / max(self.n_left, 1)
+        self.n_left -= 1
+        return left > 0
+
+    def limited(self, test: Callable[..., None]) -> Callable[..., None]:
+        """Wrap a property so that it ends with its turn, unless it has an example to shrink."""
+        failing = False
+
+        @functools.wraps(test)
+        def in_turn(*args: object, **kwargs: object) -> None:
+            nonlocal failing
+            try:
+                test(*args, **kwargs)
+            except UnsatisfiedAssumption:
+                raise
+            except Exception:
+                failing = True
+                raise
+            # After the test, so that it has drawn all it wants. Hypothesis lets a skip through.
+            if time.monotonic() > self.turn_ends and not failing:
+                pytest.skip("held for as long as its turn was")
+
+        return in_turn
+
+
+_budget = Budget(time.monotonic() + 60 * FUZZ_MINUTES)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -34,8 +74,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed here, before Hypothesis would, so that it can be printed."""
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = random.SystemRandom().randrange(2**32)
-    if FUZZ_MINUTES:
-        config.stash[_stop_at] = time.monotonic() + 60 * FUZZ_MINUTES
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -61,10 +99,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         random.Random(config.option.hypothesis_seed).shuffle(items)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """When fuzzing, put every property under the clock."""
+    if not FUZZ_MINUTES:
+        return
+    _budget.n_left = len(session.items)
+    handles = {id(handle): handle for handle in map(_hypothesis_handle, session.items) if handle}
+    for handle in handles.values():  # once for each function, however it is parametrized
+        handle.inner_test = _budget.limited(handle.inner_test)
+
+
+def _hypothesis_handle(item: pytest.Item) -> Any:  # noqa: ANN401  Hypothesis gives it no type
+    return getattr(getattr(item, "obj", None), "hypothesis", None)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Begin no further property when the time for fuzzing is over."""
-    if time.monotonic() > item.config.stash.get(_stop_at, float("inf")):
-        item.session.shouldstop = f"{FUZZ_MINUTES:g} minutes are over"
+    if FUZZ_MINUTES and not _budget.next_turn():
         pytest.skip("no time left")
 
 
