@@ -1,7 +1,7 @@
 """What time does to a run: rows expire, and small runs outstay their commit file.
 
 An outlook says until when neither can have happened, so that a planner looks again only at
-stores that have changed: 1,000 quiet stores cost it 0.3 ms an epoch instead of 35.
+stores that have changed: 1,000 quiet stores cost it 0.4 ms an epoch instead of 75.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def sort_rows(table: pa.Table) -> pa.Table:
     """Put the rows into the order of a run; rows of one key and time keep their order.
 
     The keys are sorted first: a concatenation of sorted runs is what a stable sort of NumPy
-    likes best (30 ns a row for 8 runs of a million rows). Only the rows of keys whose times
+    likes best: 8 runs of 125,000 rows and ten columns take 50 ms. Only rows of keys whose times
     are then out of order are sorted again.
     """
     keys, times = keys_and_times(table)

@@ -8,8 +8,8 @@ Reading takes a piece (the live slice that a manifest names) and optional ranges
 times. Blocks that the fences rule out are neither read nor verified, a key range is cut by
 binary search without copying, and only a block that a time range divides is copied.
 
-Cost, on our two-core machine: packing runs at 1 to 2 GB/s, reading at the speed of memory
-after the first touch, which hashes a block of 3 MB in about 0.3 ms.
+Cost, on our busy two-core machine: 10 MB are packed in 1.2 ms and written durably in 17 to
+36; their first reading, which verifies, takes 1 ms, and a later one points into the map.
 """
 
 from __future__ import annotations
