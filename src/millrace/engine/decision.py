@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from millrace.engine.tally import Segments
+from millrace.errors import FencedError
 from millrace.operators.keys import BUCKET_BITS, N_BUCKETS
 from millrace.state import container
 from millrace.state.merge import MergeStep
@@ -88,13 +89,24 @@ class Decision:
                 "suspended": tuple(spelt["suspended"]),
                 "shards": tuple(spelt["shards"]),
                 "merges": tuple(MergeStep.from_json(each) for each in spelt["merges"]),
+                "segments": {
+                    stream: {
+                        partition: [(begin, newest) for begin, newest in known]
+                        for partition, known in partitions.items()
+                    }
+                    for stream, partitions in spelt["segments"].items()
+                },
             }
         )
 
     def write(self, root: Root) -> None:
-        """Log the decision; durable when it returns."""
-        written = root.put_if_absent(self.file, container.pack(self.to_json(), []))
-        assert written, f"{self.file} exists: an attempt is logged once"
+        """Log the decision; durable when it returns. To do so again does nothing."""
+        data = container.pack(self.to_json(), [])
+        if not root.put_if_absent(self.file, data) and root.get(self.file) != b"".join(data):
+            raise FencedError(
+                f'"{self.file}" of root "{root.uri}" has been written by another engine',
+                hint="Stop this engine; the other one goes on.",
+            )
 
     @classmethod
     def read(cls, root: Root, file: str) -> Self:
