@@ -265,8 +265,11 @@ def reconsidered(
     segments = {}
     for name, stream in catalog.streams.items():
         mine = [each for each in tallies if each.stream == name]
-        if hidden_lateness(decision.clocks.get(name, {}), mine, stream.delay):
-            segments[name] = segments_of(mine)
+        found, known = segments_of(mine), decision.segments.get(name)
+        # A replay may cut its partitions elsewhere; segments of other cuts make rows late wrongly.
+        moved = known is not None and known != found
+        if moved or hidden_lateness(decision.clocks.get(name, {}), mine, stream.delay):
+            segments[name] = found
     return replace(decision, segments={**decision.segments, **segments}) if segments else None
 
 
