@@ -51,7 +51,9 @@ class Lateness:
         before, newest = running_max_before(times, groups, n_groups, self._clocks)
         if not self._spec.exact:
             before = self._clocks[groups]
-        behind = (before != NEVER) & (times < before - self._spec.delay)
+        # A clock so early that the delay does not fit below it makes nothing late.
+        reached = np.maximum(before, NEVER + self._spec.delay) - self._spec.delay
+        behind = times < reached
         late = behind | (times < self._floor)
         self._remember(groups, times, late, newest)
         return late
@@ -103,11 +105,14 @@ class Lateness:
 
 
 def _comparable(value: pa.Scalar) -> int | str:
-    """Return an order column's value in a form that JSON keeps and that compares alike."""
-    if pa.types.is_temporal(value.type):
-        value = value.cast(pa.int64())
-    found = value.as_py()
-    return found if isinstance(found, int) else str(found)
+    """Return an order column's value in a form that JSON keeps; NULL comes before all others."""
+    if pa.types.is_string(value.type):
+        return value.as_py() or ""
+    if not value.is_valid:
+        return NEVER
+    if pa.types.is_date(value.type):
+        value = value.cast(pa.int32())
+    return int(value.cast(pa.int64()).as_py())
 
 
 def watermark(

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from millrace.errors import PlanError, SchemaError
 from millrace.plan.bind import nearest
-from millrace.schema import Schema
+from millrace.schema import Schema, type_name
 from millrace.time import print_duration
 
 
@@ -68,6 +68,8 @@ class StreamSpec:
                 f'time column "{self.time}" of stream "{self.name}" is not a timestamp',
                 hint="Declare it as timestamp, or convert it at the source.",
             )
+        for name in self.order:
+            _require_order(self, name, self.schema.type_of(name))
         if self.partition is not None and not self.order:
             raise PlanError(
                 f'stream "{self.name}" names a partition column and no order columns',
@@ -94,6 +96,15 @@ class StreamSpec:
         delay = f" DELAY {print_duration(self.delay)}" if self.delay else ""
         retain = f" RETAIN {print_duration(self.retain)}" if self.retain else ""
         return f"STREAM {self.name} ({self.schema}) TIMESTAMP BY {self.time}{delay}{retain}"
+
+
+def _require_order(spec: StreamSpec, name: str, kind: pa.DataType) -> None:
+    tests = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_date, pa.types.is_string)
+    if not any(test(kind) for test in tests):
+        raise SchemaError(
+            f'order column "{name}" of stream "{spec.name}" is {type_name(kind)}',
+            detail="A place in a partition is an integer, a timestamp, a date or text.",
+        )
 
 
 def _require_column(spec: StreamSpec, role: str, name: str) -> None:
