@@ -126,7 +126,8 @@ def _facts(
     tallies: list[Tally],
     verdicts: Mapping[int, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    clocks, marks, seen = facts.clocks(manifest), facts.watermarks(manifest), facts.seen(manifest)
+    clocks, marks = facts.clocks(manifest, catalog), facts.watermarks(manifest, catalog)
+    seen = facts.seen(manifest, catalog)
     still_idle: dict[str, list[str]] = {}
     for name, stream in catalog.streams.items():
         mine = [each for each in tallies if each.stream == name]
@@ -141,9 +142,10 @@ def _facts(
     digests = [*manifest.facts.get("digests", []), [decision.identity.epoch, decision.identity.digest]]
     still = facts.suspended(manifest, catalog)
     return {
-        "clocks": {name: each for name, each in clocks.items() if name in catalog.streams},
-        "watermarks": {name: each for name, each in marks.items() if name in catalog.streams},
-        "seen": {name: each for name, each in seen.items() if name in catalog.streams},
+        "clocks": clocks,
+        "watermarks": marks,
+        "seen": seen,
+        "born": {name: stream.born for name, stream in catalog.streams.items()},
         "idle": {name: each for name, each in still_idle.items() if each},
         "suspended": {str(qid): verdict for qid, verdict in {**still, **verdicts}.items()},
         "query": decision.identity.query,

@@ -34,15 +34,14 @@ def decide(
     clock: int,
 ) -> Decision:
     """Decide the first attempt at an epoch."""
-    marks = facts.watermarks(manifest)
     return Decision(
         identity,
         attempt=0,
         term=term,
         clock=clock,
         catalog=catalog.file,
-        clocks=facts.clocks(manifest),
-        watermarks=marks,
+        clocks=facts.clocks(manifest, catalog),
+        watermarks=facts.watermarks(manifest, catalog),
         idle=_idle(manifest, catalog, clock),
         suspended=tuple(facts.suspended(manifest, catalog)),
         shards=settings.shard_bounds,
@@ -53,7 +52,7 @@ def decide(
 
 def horizons(manifest: Manifest, catalog: Catalog, keep_rejected: int, clock: int) -> dict[str, int]:
     """Return, for each store, the time before which its rows have expired."""
-    marks = facts.watermarks(manifest)
+    marks = facts.watermarks(manifest, catalog)
     found = {DEAD_LETTERS: clock - keep_rejected}
     for stream in catalog.streams.values():
         mark = marks.get(stream.name)
@@ -78,13 +77,12 @@ def expired(
 
 def next_due(manifest: Manifest, catalog: Catalog) -> int | None:
     """Return the wall clock time at which the next partition turns idle, if any will."""
-    marks = facts.clocks(manifest)
+    idle = manifest.facts.get("idle", {})
     due = [
         when + stream.idle
         for stream, name, when in _seen(manifest, catalog)
-        if stream.idle is not None and len(marks.get(stream.name, {})) > 0
-        and name not in manifest.facts.get("idle", {}).get(stream.name, [])
-    ]  # fmt: skip
+        if stream.idle is not None and name not in idle.get(stream.name, [])
+    ]
     return min(due, default=None)
 
 
@@ -97,10 +95,9 @@ def _idle(manifest: Manifest, catalog: Catalog, clock: int) -> dict[str, list[st
 
 
 def _seen(manifest: Manifest, catalog: Catalog) -> Iterator[tuple[StreamSpec, str, int]]:
-    for name, partitions in facts.seen(manifest).items():
-        if name in catalog.streams:
-            for partition, when in partitions.items():
-                yield catalog.streams[name], partition, when
+    for name, partitions in facts.seen(manifest, catalog).items():
+        for partition, when in partitions.items():
+            yield catalog.streams[name], partition, when
 
 
 def _spread(manifest: Manifest, settings: Settings) -> bool:

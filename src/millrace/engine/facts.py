@@ -3,6 +3,7 @@
     clocks       stream -> source partition -> greatest event time seen, us
     watermarks   stream -> the instant up to which it is complete, us
     seen         stream -> source partition -> wall clock when it last had rows, us
+    born         stream -> which declaration of that name these facts are about
     suspended    query id -> why and since when it does not run
     query        Spark's id of the streaming query that this root belongs to
     digests      the last epochs with the digests of their inputs
@@ -22,19 +23,29 @@ from millrace.state.manifest import Manifest
 N_DIGESTS = 32
 
 
-def clocks(manifest: Manifest) -> Clocks:
+def clocks(manifest: Manifest, catalog: Catalog) -> Clocks:
     """Return the clocks of all source partitions."""
-    return dict(manifest.facts.get("clocks", {}))
+    return _of_streams("clocks", manifest, catalog)
 
 
-def watermarks(manifest: Manifest) -> dict[str, int]:
+def watermarks(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
     """Return the watermarks of all streams that have one."""
-    return dict(manifest.facts.get("watermarks", {}))
+    return _of_streams("watermarks", manifest, catalog)
 
 
-def seen(manifest: Manifest) -> Clocks:
+def seen(manifest: Manifest, catalog: Catalog) -> Clocks:
     """Return when each source partition last had rows."""
-    return dict(manifest.facts.get("seen", {}))
+    return _of_streams("seen", manifest, catalog)
+
+
+def _of_streams(fact: str, manifest: Manifest, catalog: Catalog) -> dict[str, Any]:
+    """Return a fact about the streams in force; one declared anew begins without a past."""
+    born = manifest.facts.get("born", {})
+    return {
+        name: value
+        for name, value in manifest.facts.get(fact, {}).items()
+        if name in catalog.streams and born.get(name) == catalog.streams[name].born
+    }
 
 
 def suspended(manifest: Manifest, catalog: Catalog) -> dict[int, Mapping[str, Any]]:
