@@ -191,20 +191,25 @@ class Engine:
         def probe(some: tuple[int, ...]) -> ExecutionError | None:
             out = tuple(qid for qid in running if qid not in some)
             tried = replace(decision, suspended=(*decision.suspended, *out), merges=(), probe=True)
-            try:
-                execution.execute(self._log(self._next_attempt(tried)))
-            except ExecutionError as found:
-                return found
-            return None
+            patient = Supervision(self._back_off)
+            while True:
+                try:
+                    execution.execute(self._log(self._next_attempt(tried)))
+                except ExecutionError as found:
+                    if found.blames_query:
+                        return found
+                    patient.failed(found)  # a full disk says nothing about these queries
+                else:
+                    return None
 
         culprits = find_culprits(running, probe)
         if culprits is None:
             raise error
         names = [each.name for each in catalog.queries.values() if each.qid in culprits.qids]
-        _logger.error("queries quarantined: queries=%s cause=%s", names, culprits.error.message)
+        _logger.error("queries quarantined: queries=%s cause=%s", names, error.message)
         verdicts = {
-            str(qid): ["quarantined", culprits.error.message, culprits.error.detail]
-            for qid in culprits.qids
+            str(qid): ["quarantined", cause.message, cause.detail]
+            for qid, cause in culprits.errors.items()
         }
         suspended = (*decision.suspended, *culprits.qids)
         quarantined = {**decision.quarantined, **verdicts}

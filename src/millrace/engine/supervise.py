@@ -8,7 +8,8 @@ same is taken for a query's fault, and the queries are halved until the culprits
     all fail ─► left half runs, right half fails ─► … ─► { q17 } fails alone: quarantined
 
 Each probe is an attempt whose work is thrown away. If the epoch fails with no query at all, no
-query is to blame, and the failure goes up to whoever runs the epochs.
+query is to blame, and the failure goes up to whoever runs the epochs; so does one that no query
+is to blame for, when it has not passed after some tries (a damaged file will not mend itself).
 
 Cost: one culprit among n queries takes about 2 log2(n) probes.
 """
@@ -41,10 +42,14 @@ class ExecutionError(MillraceError):
 
 @dataclass(frozen=True, slots=True)
 class Culprits:
-    """The queries that must not run for the epoch to succeed, and how it failed with them."""
+    """The queries that must not run for the epoch to succeed, and how it failed with each."""
 
-    qids: tuple[int, ...]
-    error: ExecutionError
+    errors: dict[int, ExecutionError]
+
+    @property
+    def qids(self) -> tuple[int, ...]:
+        """The queries, ascending."""
+        return tuple(sorted(self.errors))
 
 
 @dataclass(slots=True)
@@ -57,20 +62,28 @@ class Supervision:
         Waits before the next try; gets the number of tries so far.
     tries
         After how many failures that look the same a query is suspected.
+    patience
+        After how many failures in a row, of whatever kind, the epoch is given up.
     """
 
     wait: Callable[[int], None]
     tries: int = 2
+    patience: int = 8
     _failures: list[str] = field(default_factory=list)
 
     def failed(self, error: ExecutionError) -> bool:
-        """Take note of a failure and wait; return True if a query should be suspected now."""
+        """Take note of a failure and wait; return True if a query should be suspected now.
+
+        Raises the failure itself when it is time to give up.
+        """
         self._failures.append(error.signature if error.blames_query else "")
         _logger.warning("epoch failed: tries=%d cause=%s", len(self._failures), error.message)
         alike = self._failures[-self.tries :]
         if error.blames_query and len(alike) == self.tries and len(set(alike)) == 1:
             self._failures.clear()
             return True
+        if len(self._failures) >= self.patience:
+            raise error
         self.wait(len(self._failures))
         return False
 
@@ -96,6 +109,4 @@ def find_culprits(
             continue
         half = len(some) // 2
         suspects += [some[half:], some[:half]]
-    if not found:
-        return None
-    return Culprits(tuple(sorted(found)), next(iter(found.values())))
+    return Culprits(found) if found else None
