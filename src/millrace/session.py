@@ -104,15 +104,12 @@ class Session:
         self._root = open_root(Path(root)) if isinstance(root, str | os.PathLike) else root
         self._clock = clock or WallClock()
         self._fence = Fence.acquire(self._root, who="millrace engine")
-        self._backend = _backend(spark, self._fence)
-        store = RunStore.open(self._root, self._fence)
-        delivery = Delivery(
-            self._root, self._fence.check, clock=self._clock, term=self._fence.term, threads=threads
-        )
-        self.engine = Engine(
-            self._root, store, Registry.open(self._root), delivery, settings or Settings(),
-            self._clock,
-        )  # fmt: skip
+        try:
+            self._backend = _backend(spark, self._fence)
+            self.engine = self._opened(settings or Settings(), threads=threads)
+        except BaseException:
+            self._fence.release()
+            raise
         self._bindings: dict[str, Binding] = {}
         self._functions: dict[str, Function] = {}
         self._function_types: dict[str, pa.DataType] = {}
@@ -250,6 +247,14 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _opened(self, settings: Settings, *, threads: bool) -> Engine:
+        """Read what the root holds."""
+        root, fence, clock = self._root, self._fence, self._clock
+        store = RunStore.open(root, fence)
+        registry = Registry.open(root, fence.check)
+        delivery = Delivery(root, fence.check, clock=clock, term=fence.term, threads=threads)
+        return Engine(root, store, registry, delivery, settings, clock)
 
     def _table(self, store: str) -> pa.Table:
         """Return the rows of a store that have not expired, whether merged away yet or not."""
