@@ -10,12 +10,14 @@ catalog from a file of its own, which `publish` writes once.
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from millrace import failpoints
 from millrace.engine.catalog import Catalog
+from millrace.errors import StoreError
 from millrace.state import container
 from millrace.state.container import Container
 from millrace.state.log import Log
@@ -24,22 +26,34 @@ from millrace.state.root import Root
 CHANGES = "registry"
 SNAPSHOTS = "registry-snapshots"
 
+_logger = logging.getLogger(__name__)
+
 
 class Registry:
     """The catalog as it is now, and the log behind it."""
 
-    def __init__(self, root: Root, log: Log[Catalog], number: int, catalog: Catalog) -> None:
+    def __init__(
+        self,
+        root: Root,
+        log: Log[Catalog],
+        number: int,
+        catalog: Catalog,
+        check: Callable[[], None],
+    ) -> None:
         self._root, self._log, self._number = root, log, number
-        self._catalog = catalog
+        self._catalog, self._check = catalog, check
         self._published = -1
         self._lock = threading.Lock()
 
     @classmethod
-    def open(cls, root: Root) -> Self:
-        """Read the registry of a root; an empty root has an empty one."""
+    def open(cls, root: Root, check: Callable[[], None] = lambda: None) -> Self:
+        """Read the registry of a root; an empty root has an empty one.
+
+        `check` raises when another engine has taken the root; it is asked before each change.
+        """
         log = Log(root, Catalog(), _restored, _folded, CHANGES, SNAPSHOTS)
         number, catalog = log.load()
-        return cls(root, log, number, catalog)
+        return cls(root, log, number, catalog, check)
 
     @property
     def catalog(self) -> Catalog:
@@ -54,15 +68,23 @@ class Registry:
             for change in listed:
                 after = after.apply(change)
             failpoints.reach("register.before")
+            self._check()
             self._log.append(self._number + 1, container.pack({"changes": listed}, []))
             self._number += 1
             self._catalog = after
             failpoints.reach("register.after")
+            self._tidy()
+            return after
+
+    def _tidy(self) -> None:
+        """Take a snapshot when one is due; the change before it stands though this may fail."""
+        try:
             if self._log.due(self._number):
-                self._log.snapshot(self._number, container.pack(after.to_json(), []))
+                self._log.snapshot(self._number, container.pack(self._catalog.to_json(), []))
                 for entry in self._log.outdated():
                     self._root.delete(entry.name)
-            return after
+        except (StoreError, OSError) as error:
+            _logger.warning("registry not tidied, later: %s", error)
 
     def publish(self) -> Catalog:
         """Write the present catalog where tasks read it, once; return it."""
