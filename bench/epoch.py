@@ -35,15 +35,15 @@ CORES = 2
 ROUNDS = 5
 console = Console(stderr=True)
 
-Case = Callable[[SparkSession, Path], list[Figure]]
+Case = Callable[[SparkSession, Path, int], list[Figure]]
 
 
-def small(spark: SparkSession, scratch: Path) -> list[Figure]:
+def small(spark: SparkSession, scratch: Path, rounds: int) -> list[Figure]:
     """Epochs of 1,000 rows against the yardstick."""
     directory = scratch / "small"
     write_files(directory, rows=1_000, files=90)
     yardstick, engine = [], []
-    for round_ in range(ROUNDS + 1):
+    for round_ in range(rounds + 1):
         first = identity(spark, directory, epochs=60, warm=20)
         second = ours(spark, directory, epochs=60, warm=20, threshold=99.0, rows=1_000)
         if round_:  # the first round warms the JVM up
@@ -55,12 +55,12 @@ def small(spark: SparkSession, scratch: Path) -> list[Figure]:
     return [Figure("epoch of 1,000 rows, above I", above, "at most", 60, "ms", note)]
 
 
-def large(spark: SparkSession, scratch: Path) -> list[Figure]:
+def large(spark: SparkSession, scratch: Path, rounds: int) -> list[Figure]:
     """Epochs of 1,000,000 rows, 1 % passing, against the yardstick."""
     directory, rows = scratch / "large", 1_000_000
     write_files(directory, rows=rows, files=20)
     seconds: dict[str, list[float]] = {"I": [], "rows": [], "files": []}
-    for round_ in range(ROUNDS + 1):
+    for round_ in range(rounds + 1):
         found = {
             "I": identity(spark, directory, epochs=6, warm=3),
             "rows": ours(spark, directory, epochs=6, warm=3, threshold=99.0, rows=rows),
@@ -83,7 +83,7 @@ def large(spark: SparkSession, scratch: Path) -> list[Figure]:
     return figures
 
 
-def latency(spark: SparkSession, scratch: Path) -> list[Figure]:
+def latency(spark: SparkSession, scratch: Path, _rounds: int) -> list[Figure]:
     """From a row's arrival to its delivery, at steady rates."""
     spark.dataSource.register(paced_source.PacedSource)
     figures = []
@@ -123,7 +123,7 @@ def _latencies(spark: SparkSession, root: Path, rate: int) -> tuple[np.ndarray, 
     return np.concatenate(waits), median(np.diff(starts))
 
 
-def many(spark: SparkSession, scratch: Path) -> list[Figure]:
+def many(spark: SparkSession, scratch: Path, _rounds: int) -> list[Figure]:
     """2,000 epochs of 100 rows: neither files nor time may pile up."""
     directory, root = scratch / "many", scratch / "many-root"
     write_files(directory, rows=100, files=2_030)
@@ -157,12 +157,12 @@ def many(spark: SparkSession, scratch: Path) -> list[Figure]:
     ]
 
 
-def timer(spark: SparkSession, scratch: Path) -> list[Figure]:
+def timer(spark: SparkSession, scratch: Path, rounds: int) -> list[Figure]:
     """A quiet stream with a due timer: when does it fire?"""
     trigger, idle = 0.5, 2.0
     spark.dataSource.register(paced_source.PacedSource)
     delays = []
-    for round_ in range(ROUNDS):
+    for round_ in range(rounds):
         start = time.time() + 2
         source = spark.readStream.format("paced").name("paced").options(
             rate=100, start=start, stop=start + 1.5
@@ -180,11 +180,11 @@ def timer(spark: SparkSession, scratch: Path) -> list[Figure]:
         progress("timer", round_, f"{delays[-1] * trigger * 1e3:.0f} ms after it was due")
     return [
         Figure("a due timer on a quiet stream fires after", max(delays), "at most", 2, "triggers",
-               f"worst of {ROUNDS}, trigger {trigger * 1e3:.0f} ms")
+               f"worst of {rounds}, trigger {trigger * 1e3:.0f} ms")
     ]  # fmt: skip
 
 
-def restart(_spark: SparkSession, scratch: Path) -> list[Figure]:
+def restart(_spark: SparkSession, scratch: Path, _rounds: int) -> list[Figure]:
     """The driver is killed with 10,000,000 rows in runs; how soon does it serve again?"""
     directory, root = scratch / "restart", scratch / "restart-root"
     write_files(directory, rows=1_000_000, files=11)
@@ -240,13 +240,15 @@ def main() -> None:
     """Run the chosen cases."""
     parser = argparse.ArgumentParser(prog="bench.epoch", description=__doc__)
     parser.add_argument("--only", default=",".join(CASES), help="cases, separated by commas")
-    chosen = parser.parse_args().only.split(",")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="interleaved repetitions")
+    arguments = parser.parse_args()
+    chosen = arguments.only.split(",")
     scratch = Path(tempfile.mkdtemp(prefix="bench-epoch-"))
     spark = local_spark(cores=CORES, memory="2g")
     figures: list[Figure] = []
     try:
         for name in chosen:
-            figures += CASES[name](spark, scratch)
+            figures += CASES[name](spark, scratch, arguments.rounds)
     finally:
         spark.stop()
         shutil.rmtree(scratch, ignore_errors=True)

@@ -38,6 +38,7 @@ from millrace.errors import IdentityError, StoreFullError
 from millrace.state.cuts import StoredFences
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
+from millrace.state.run_file import forget
 from millrace.state.run_store import RunStore
 from millrace.time import SECOND, Clock
 
@@ -254,6 +255,7 @@ class Engine:
         """Take a snapshot when one is due, and delete what nothing names any more."""
         if self._store.snapshot_if_due():
             self._store.collect_garbage()
+            forget(self.root, keep=self.manifest.files())
             self.registry.forget_before(catalog.sequence)
             for entry in self.root.list("epochs/"):
                 if int(entry.name[7:19]) < self.manifest.epoch:

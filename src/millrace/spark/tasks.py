@@ -27,6 +27,7 @@ from millrace.engine.step import step
 from millrace.operators.select import Function
 from millrace.spark.chunk_rows import DECISION_PROPERTY
 from millrace.state.root import open_root
+from millrace.state.run_file import forget
 
 Batches = Iterator[pa.RecordBatch]
 Mapper = Callable[[Batches], Batches]
@@ -68,6 +69,7 @@ def run_step(root: str) -> Mapper:
     def stepped(batches: Batches) -> Batches:
         arrived = [each for batch in batches for each in chunks.from_batch(batch)]
         receipt = step(arrived, _decision(root), open_root(root), shard=_task())
+        forget(open_root(root))  # a deleted file takes room for as long as a worker maps it
         yield pa.record_batch({"receipt": pa.array([receipt.pack()], pa.binary())})
 
     return stepped
