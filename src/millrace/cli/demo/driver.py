@@ -1,0 +1,173 @@
+"""The process that is killed: local Spark, a session, and a report of every epoch.
+
+It reports on a pipe of its own, one JSON document a line, because the JVM and Python's workers
+share its standard output. It ends when its standard input ends: so it never outlives the viewer.
+
+    {"event": "spark", ...}      Spark is up
+    {"event": "compiled", ...}   the kernels are compiled, or were so before
+    {"event": "open", ...}       the root is open: the last epoch, the term
+    {"event": "epoch", ...}      an epoch is committed: its statistics and the state after it
+    {"event": "answers", ...}    a query's newest answers, as the callback sink received them
+    {"event": "closed"}          everything that was committed is delivered
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import millrace
+from millrace.cli.demo.questions import DELAY_SECONDS, QUESTIONS, RETAIN, SCHEMA, STREAM, Trade
+from millrace.cli.demo.trades import spell
+from millrace.connectors.decode import read_split
+from millrace.connectors.splits import FileSplit
+from millrace.engine.backend import Run
+from millrace.kernels.warm import warm
+from millrace.operators.keys import hash_columns
+from millrace.schema import Schema
+from millrace.time import MILLISECOND, SECOND
+
+POLL_SECONDS = 0.05
+TRIGGER = 200 * MILLISECOND
+TARGET = 4 * SECOND  # on a slow machine, better long epochs than ever smaller ones
+NEWEST = 4
+
+
+class Reports:
+    """The driver's end of the pipe."""
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_inheritable(descriptor, False)
+        self._pipe = os.fdopen(descriptor, "w", buffering=1, encoding="utf-8")
+        self._lock = threading.Lock()
+
+    def send(self, event: str, **fields: object) -> None:
+        """Send one document."""
+        line = json.dumps({"event": event, **fields})
+        with self._lock:
+            self._pipe.write(f"{line}\n")
+
+    def answers(self, query: str, epoch: int, table: pa.Table) -> None:
+        """Send the newest rows of an answer: what a callback sink calls."""
+        rows = table.select(["id", "symbol", "price", "size", "_late"]).sort_by("id")
+        newest = rows.slice(max(rows.num_rows - NEWEST, 0))
+        self.send(
+            "answers",
+            query=query,
+            epoch=epoch,
+            n_rows=table.num_rows,
+            first=rows.column("id")[0].as_py(),
+            newest=newest.to_pylist(),
+        )
+
+
+def main(base: Path, descriptor: int) -> None:
+    """Run until standard input ends."""
+    from millrace.spark.launch import local_spark
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    reports = Reports(descriptor)
+    began = time.monotonic()
+    warming = threading.Thread(target=compile_kernels, args=(base,))
+    warming.start()
+    spark = local_spark(app="millrace demo", memory="512m")
+    reports.send("spark", seconds=time.monotonic() - began)
+    warming.join()
+    reports.send("compiled", seconds=time.monotonic() - began)
+    settings = millrace.Settings(trigger=TRIGGER, target=TARGET)
+    with millrace.Session(base / "engine", spark=spark, settings=settings) as session:
+        declare(session, base, reports)
+        run = session.start()
+        manifest = session.engine.manifest
+        reports.send("open", epoch=manifest.epoch, counts=manifest.facts.get("counts", {}))
+        watch(session, run, reports)
+    reports.send("closed", epoch=session.engine.manifest.epoch)
+    spark.stop()
+
+
+def compile_kernels(base: Path) -> None:
+    """Read two lines, so that numba compiles what workers will need and keeps it on the disk.
+
+    It takes a while on the first run after an installation, and next to nothing from then on;
+    left to the workers, each of them would do it again, in the first epoch.
+    """
+    trade = Trade(0, "ACME", 1.5, 100, time.time_ns() // 1_000)
+    sample = base / ".sample.ndjson"
+    sample.write_text(f"{spell(trade)}\n{{\n", encoding="utf-8")
+    size, modified = sample.stat().st_size, sample.stat().st_mtime_ns
+    split = FileSplit(str(sample), "ndjson", 0, size, size, modified)
+    for decoded in read_split(split, Schema.of(SCHEMA), millrace.ReadOptions()):
+        hash_columns(decoded.rows, ("symbol",))
+    warm()
+
+
+def declare(session: millrace.Session, base: Path, reports: Reports) -> None:
+    """Say what the stream is, what is asked, and where answers go."""
+    source = millrace.Files(str(base / "incoming"), format="ndjson")
+    session.stream(
+        STREAM,
+        source,
+        time="ts",
+        schema=SCHEMA,
+        delay=f"{DELAY_SECONDS} seconds",
+        key="symbol",
+        retain=RETAIN,
+    )
+    for question in QUESTIONS:
+        session.query(question.name, question.selection)
+    session.sink(millrace.ParquetSink(base / "answers", roll_every="2 seconds"))
+    session.sink(millrace.CallbackSink(reports.answers))
+
+
+def watch(session: millrace.Session, run: Run, reports: Reports) -> None:
+    """Report epochs until the viewer closes the pipe."""
+    closing = threading.Event()
+    threading.Thread(target=_await_end, args=(closing,), daemon=True).start()
+    last = session.engine.manifest.epoch
+    while not closing.is_set() and not run.wait(0):
+        for statistics in session.statistics():
+            if statistics.epoch > last:
+                last = statistics.epoch
+                reports.send("epoch", statistics=statistics.to_json(), **state(session))
+                if statistics.dead:
+                    reports.send("dead", **newest_dead_letter(session))
+        closing.wait(POLL_SECONDS)
+
+
+def state(session: millrace.Session) -> dict[str, Any]:
+    """Sum up what the root holds now, and where the sinks are."""
+    manifest = session.engine.manifest
+    kept = [store for store in manifest.stores.values() if not store.queue]
+    return {
+        "counts": manifest.facts.get("counts", {}),
+        "term": manifest.term,
+        "runs": sum(len(store.runs) for store in kept),
+        "rows": sum(store.rows for store in kept),
+        "bytes": sum(piece.bytes for piece in manifest.pieces()),
+        "files": len(manifest.files()),
+        "sinks": [[each.name, each.state, each.next_epoch - 1] for each in session.sinks()],
+    }
+
+
+def newest_dead_letter(session: millrace.Session) -> dict[str, str]:
+    """Return why the last unreadable line could not be read, and its text."""
+    letters = session.dead_letters()
+    last = letters.sort_by("_time").slice(letters.num_rows - 1).to_pylist()[0]
+    return {"reason": last["reason"], "raw": last["raw"].decode(errors="replace")[:200]}
+
+
+def _await_end(closing: threading.Event) -> None:
+    sys.stdin.read()
+    closing.set()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

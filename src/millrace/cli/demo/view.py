@@ -1,0 +1,190 @@
+"""The live view: one frame of the story, for a terminal of any size from 60 x 20 on.
+
+who, and how long it still goes on
+what is happening now                          red while the driver is dead
+what flows: rows, epochs, answers, watermark   with sparklines
+the standing queries and their newest answers
+what was set aside; the state; the sinks
+what happened, newest last
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from millrace.cli.demo import sparkline
+from millrace.cli.demo.questions import DELAY_SECONDS, QUESTIONS
+from millrace.cli.demo.story import Happening, Story, doing, quantile
+from millrace.cli.terminal import Glyphs, counted, print_bytes, print_seconds
+
+FIXED_LINES = 20
+TONES = {"plain": "", "bad": "bold red", "good": "bold green"}
+WORDS_BESIDE = 49
+
+
+def frame(story: Story, glyphs: Glyphs, *, width: int, height: int) -> RenderableType:
+    """Draw everything, within so many columns and lines."""
+    width = width - 2
+    room = max(height - FIXED_LINES, 2)
+    n_answers = 1 if room < 12 else min(4, 1 + (room - 6) // 3)
+    n_happenings = max(room - len(QUESTIONS) * (n_answers - 1), 2)
+    parts: list[RenderableType] = [
+        _header(story, glyphs, width),
+        _status(story, glyphs),
+        Text(),
+        _flow(story, glyphs, width),
+        Text(),
+        _heading("standing queries", glyphs, width),
+        _queries(story, n_answers),
+        Text(),
+        _heading("what is kept", glyphs, width),
+        _kept(story, width),
+        Text(),
+        _heading("what happened", glyphs, width),
+        _happened(story.happenings[-n_happenings:], glyphs),
+    ]
+    return Padding(Group(*parts), (0, 1))
+
+
+def _header(story: Story, glyphs: Glyphs, width: int) -> RenderableType:
+    name = Text.assemble(
+        ("millrace", "bold cyan"), ("  standing queries on one Spark stream", "dim")
+    )
+    share = min(story.running_for / story.seconds, 1.0) if story.seconds else 1.0
+    left = max(story.seconds - story.running_for, 0)
+    to_go = Text(f"{left:.0f} s to go" if story.ready is not None and left else "", "dim")
+    top = Table.grid(expand=True)
+    top.add_column(ratio=1, no_wrap=True)
+    top.add_column(justify="right", no_wrap=True)
+    top.add_row(name, to_go)
+    done = int(share * width)
+    bar = Text.assemble((glyphs.line * done, "cyan"), (glyphs.line * (width - done), "grey30"))
+    return Group(top, bar)
+
+
+def _status(story: Story, glyphs: Glyphs) -> Text:
+    words = doing(story)
+    match story.phase:
+        case "running":
+            return Text(f"{glyphs.dot} {words}", "bold green")
+        case "killed":
+            return Text(f" {glyphs.failed} {words} ", "bold white on red")
+    turning = glyphs.spinner[int(story.now * 8) % len(glyphs.spinner)]
+    return Text(f"{turning} {words}", "bold yellow")
+
+
+def _flow(story: Story, glyphs: Glyphs, width: int) -> Table:
+    n_cells = max(min(width - WORDS_BESIDE, 80), 8)
+    cells = sparkline.bounds(story.now, n_cells, 0.5 if n_cells >= 60 else 1.0)
+    outage = story.outage
+    dead = None if outage is None else (outage.began, outage.ended or story.now)
+
+    def drawn(values: Sequence[float]) -> Text:
+        return sparkline.draw(values, cells, glyphs, style="cyan", outage=dead)
+
+    epochs = [(each.at, each.seconds, float(each.rows)) for each in story.epochs]
+    took = story.epoch_seconds()
+    delays = [seconds for _, seconds in story.delays]
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for justify in ("left", "right", "left", "left"):
+        grid.add_column(justify=justify, no_wrap=True)
+    total = story.counts.get("rows", 0)
+    grid.add_row(
+        Text("rows in", "dim"), Text(f"{story.rate():,.0f}/s", "bold"),
+        drawn(sparkline.totals(epochs, cells)), Text(f"{total:,} so far", "dim"),
+    )  # fmt: skip
+    grid.add_row(
+        Text("epoch", "dim"), Text(_ms(quantile(took, 0.5)), "bold"),
+        drawn(sparkline.highest([(at, each) for at, each, _ in epochs], cells)),
+        Text(f"p99 {_ms(quantile(took, 0.99))}", "dim"),
+    )  # fmt: skip
+    grid.add_row(
+        Text("answer", "dim"), Text(_ms(quantile(delays[-100:], 0.5)), "bold"),
+        drawn(sparkline.highest(story.delays, cells)), Text("after its row", "dim"),
+    )  # fmt: skip
+    allowed = f"rows may be {DELAY_SECONDS:g} s late"
+    lag = Text(_ms(story.lag), "bold")
+    grid.add_row(
+        Text("lag", "dim"), lag, Text("watermark behind the clock", "dim"), Text(allowed, "dim")
+    )
+    return grid
+
+
+def _queries(story: Story, n_answers: int) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for justify in ("left", "left", "right", "left"):
+        grid.add_column(justify=justify, no_wrap=True)
+    for question in QUESTIONS:
+        newest = list(story.newest[question.name])[-n_answers:][::-1]
+        rows = [_answer(each) for each in newest] or [Text("nothing yet", "dim")]
+        rows += [Text()] * (n_answers - len(rows))
+        number = f"{story.answers.get(question.name, 0):,}"
+        found = Text.assemble((number, "bold"), (" answers", "dim"))
+        grid.add_row(Text(question.name, "cyan"), Text(f"WHERE {question.words}"), found, rows[0])
+        for row in rows[1:]:
+            grid.add_row(Text(), Text(), Text(), row)
+    return grid
+
+
+def _answer(row: dict[str, object]) -> Text:
+    words = f"{row['symbol']}  {row['price']:>7.2f} x {row['size']:<6,}"
+    late = (" late", "yellow") if row["_late"] else ""
+    return Text.assemble((words, "dim" if row["_late"] else ""), late)
+
+
+def _kept(story: Story, width: int) -> Table:
+    counts, state = story.counts, story.state
+    n_dead, n_late = counts.get("dead", 0), counts.get("late", 0)
+    aside = Text.assemble(
+        (f"{counted(n_late, 'late row')}, {counted(n_dead, 'dead letter')}", "yellow")
+    )
+    reason, raw = story.dead_letter
+    if raw:
+        aside.append(f"   {reason}: {raw}", "dim")
+    runs = (
+        f"{counted(state.get('rows', 0), 'row')} in {counted(state.get('runs', 0), 'run')}, "
+        f"{print_bytes(state.get('bytes', 0))} in {counted(state.get('files', 0), 'file')}; "
+        f"{counted(story.merges, 'merge')} so far"
+    )
+    epoch = 0 if story.last is None else story.last.epoch
+    sinks = [
+        f"{name} {_behind(epoch - done)}" + ("" if how == "running" else f" ({how})")
+        for name, how, done in state.get("sinks", [])
+    ]
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, overflow="ellipsis", max_width=width - 11)
+    grid.add_row(Text("set aside", "dim"), aside)
+    grid.add_row(Text("state", "dim"), Text(runs))
+    grid.add_row(Text("sinks", "dim"), Text("; ".join(sinks) or "none yet"))
+    return grid
+
+
+def _behind(n_epochs: int) -> str:
+    return f"{counted(n_epochs, 'epoch')} behind" if n_epochs > 0 else "up to date"
+
+
+def _happened(happenings: Sequence[Happening], glyphs: Glyphs) -> Table:
+    signs = {"plain": " ", "bad": glyphs.failed, "good": glyphs.done}
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, overflow="ellipsis")
+    for each in happenings:
+        style = TONES[each.tone]
+        sign, words = Text(signs[each.tone], style), Text(each.text, style)
+        grid.add_row(Text(f"{each.at:.0f} s", "dim"), sign, words)
+    return grid
+
+
+def _heading(words: str, glyphs: Glyphs, width: int) -> Text:
+    return Text.assemble((words, "bold"), (" " + glyphs.line * (width - len(words) - 1), "grey30"))
+
+
+def _ms(seconds: float) -> str:
+    return print_seconds(seconds) if seconds else "-"
