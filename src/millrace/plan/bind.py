@@ -47,7 +47,12 @@ def bind_selection(selection: Selection, schema: Schema, functions: Functions) -
             )
     bound = replace(selection, outputs=outputs)
     for each in outputs:
-        type_of(each.value, schema, functions)
+        if type_of(each.value, schema, functions) == pa.null():
+            raise PlanError(
+                f'column "{each.name}" of the answer has no type',
+                detail=f"It is {to_text(each.value)}.",
+                hint="Leave the column out.",
+            )
     if bound.condition is not None:
         _require_boolean(bound.condition, schema, functions)
     return bound
@@ -110,6 +115,8 @@ def _literal_type(value: object) -> pa.DataType:
     if isinstance(value, bool):
         return pa.bool_()
     if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise PlanError(f"{value} is out of the range of bigint", hint="Write it as a double.")
         return pa.int64()
     return pa.float64() if isinstance(value, float) else pa.string()
 

@@ -163,7 +163,7 @@ def to_text(node: Expression) -> str:
         case Literal(value):
             return _literal_text(value)
         case Compare(operator, left, right):
-            return f"{to_text(left)} {operator} {to_text(right)}"
+            return f"{_operand_text(left)} {operator} {_operand_text(right)}"
         case Both(left, right):
             return f"({to_text(left)} AND {to_text(right)})"
         case Either(left, right):
@@ -171,11 +171,17 @@ def to_text(node: Expression) -> str:
         case Not(operand):
             return f"NOT ({to_text(operand)})"
         case IsNull(operand):
-            return f"{to_text(operand)} IS NULL"
+            return f"{_operand_text(operand)} IS NULL"
         case Call(function, arguments):
             return f"{function}({', '.join(to_text(each) for each in arguments)})"
         case _:
             assert_never(node)
+
+
+def _operand_text(node: Expression) -> str:
+    """Print what stands beside an operator; a = b IS NULL would be read in two ways."""
+    text = to_text(node)
+    return f"({text})" if isinstance(node, Compare | IsNull | Not) else text
 
 
 def _literal_text(value: Scalar) -> str:
