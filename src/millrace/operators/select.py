@@ -98,7 +98,23 @@ def _compare(operator: Comparison, left: Datum, right: Datum) -> Datum:
             if pa.types.is_timestamp(other.type) or pa.types.is_date(other.type):
                 instant = side.cast(pa.timestamp("us", tz="UTC"))
                 left, right = (instant, right) if side is left else (left, instant)
-    return pc.call_function(_COMPARE[operator], [left, right])
+    return pc.call_function(_COMPARE[operator], _one_type(left, right))
+
+
+def _one_type(left: Datum, right: Datum) -> list[Datum]:
+    """Bring numbers of two types to one that holds both, where Arrow would refuse some values.
+
+    Beside a float a number is taken as the nearest double, as SQL does; decimals are exact.
+    """
+    kinds = left.type, right.type
+    if kinds[0] == kinds[1] or pa.null() in kinds:
+        return [left, right]
+    if any(pa.types.is_floating(kind) for kind in kinds):
+        return [each.cast(pa.float64(), safe=False) for each in (left, right)]
+    scales = [kind.scale for kind in kinds if pa.types.is_decimal(kind)]
+    if scales:
+        return [each.cast(pa.decimal256(76, max(scales))) for each in (left, right)]
+    return [left, right]
 
 
 def _logical(
