@@ -176,7 +176,7 @@ class Session:
         schema = catalog.stream(selection.stream).schema
         bound = bind_selection(selection, schema, self._function_types)
         known = catalog.queries.get(name)
-        if known is None or known.selection != bound:
+        if known is None or not _alike(known.selection, bound):
             answer = output_schema(bound, schema, self._function_types)
             spec = QuerySpec(0, name, bound, answer)
             self.change({"do": "add query", "query": spec.to_json()})
@@ -317,6 +317,11 @@ def _found(found: Schema | None, column: str, stream: str) -> pa.DataType:
     if found is None or column not in found:
         raise PlanError(f'column "{column}" is not delivered by the source of stream "{stream}"')
     return found.type_of(column)
+
+
+def _alike(known: Selection, asked: Selection) -> bool:
+    """Compare as the registry spells them: there NaN is itself, and 1 is not 1.0 or TRUE."""
+    return repr(known.to_json()) == repr(asked.to_json())
 
 
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:
