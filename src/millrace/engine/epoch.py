@@ -80,6 +80,7 @@ class Engine:
     def run(self, identity: Identity, execution: Execution) -> EpochStatistics | None:
         """Run one epoch to its commit; None if it was committed before."""
         if self.committed(identity):
+            self.delivery.committed(self.manifest)  # whoever committed it may not have said so
             return None
         seconds: dict[str, float] = {}
         began = time.perf_counter()
@@ -116,7 +117,8 @@ class Engine:
             if decision.identity.digest == identity.digest and not decision.probe:
                 catalog = self._catalog(decision)
                 return decision, catalog
-        catalog = self.registry.publish()
+        catalog = self.registry.catalog
+        self._when_there_is_room(lambda: self.registry.publish(catalog))
         decision = decide(
             self.manifest,
             catalog,

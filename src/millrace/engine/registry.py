@@ -86,13 +86,11 @@ class Registry:
         except (StoreError, OSError) as error:
             _logger.warning("registry not tidied, later: %s", error)
 
-    def publish(self) -> Catalog:
-        """Write the present catalog where tasks read it, once; return it."""
-        catalog = self._catalog
+    def publish(self, catalog: Catalog) -> None:
+        """Write a catalog where tasks read it, once."""
         if catalog.sequence != self._published:
             self._root.put_if_absent(catalog.file, container.pack(catalog.to_json(), []))
             self._published = catalog.sequence
-        return catalog
 
     def forget_before(self, sequence: int) -> None:
         """Delete published catalogs that no epoch can ask for any more."""
