@@ -63,7 +63,10 @@ def compose(
         dropped=dropped,
         merged=_merged(decision, placed),
         added=_added(placed, failed),
-        facts=_facts(manifest, catalog, decision, tallies, verdicts),
+        facts={
+            **_facts(manifest, catalog, decision, tallies, verdicts),
+            "counts": _counts(manifest, tallies, lost=_n_rows(placed, failed)),
+        },
     )
 
 
@@ -150,13 +153,17 @@ def _facts(
         "suspended": {str(qid): verdict for qid, verdict in {**still, **verdicts}.items()},
         "query": decision.identity.query,
         "digests": digests[-facts.N_DIGESTS :],
-        "counts": _counts(manifest, tallies),
     }
 
 
-def _counts(manifest: Manifest, tallies: list[Tally]) -> dict[str, int]:
+def _counts(manifest: Manifest, tallies: list[Tally], *, lost: int) -> dict[str, int]:
     before: dict[str, int] = manifest.facts.get("counts", {})
-    return {
+    counts = {
         name: before.get(name, 0) + sum(getattr(each, name) for each in tallies)
         for name in ("rows", "late", "dead", "results")
     }
+    return {**counts, "results": counts["results"] - lost}
+
+
+def _n_rows(placed: list[tuple[Written, Piece | None]], stores: set[str]) -> int:
+    return sum(each.rows for each, _ in placed if each.store in stores)

@@ -78,7 +78,7 @@ def measure(
     by_query: dict[str, int] = {}
     for each in written:
         query = query_of(each.store)
-        if query is not None:
+        if query is not None and each.store in delta.added:  # not if the query has failed
             by_query[query] = by_query.get(query, 0) + each.rows
     marks: dict[str, int] = delta.facts.get("watermarks", {})
     return EpochStatistics(
