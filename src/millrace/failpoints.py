@@ -4,10 +4,10 @@ A step of the protocol calls `reach("commit.before")`. In production nothing is 
 call is one look into an empty dictionary. A test arms a point in its own process with `arm`,
 or in every process it starts with the environment variable:
 
-    MILLRACE_FAILPOINTS="commit.before=kill@3,task.written=raise"
+    MILLRACE_FAILPOINTS="commit.before=kill@3,step.written=raise"
 
 which kills the process by SIGKILL the third time it reaches `commit.before` and raises at the
-first `task.written`. The actions are `raise` (an `InjectedCrash`, which no handler of ours
+first `step.written`. The actions are `raise` (an `InjectedCrash`, which no handler of ours
 catches), `fail` (an ordinary OSError), `full` (no space left), `kill`, `segfault`, `hang`.
 A point given as `name=action@n#path` acts once for all processes together: the file `path`
 is created exclusively by whoever acts first.
@@ -63,8 +63,9 @@ class InjectedCrash(BaseException):
 @dataclass(slots=True)
 class _Armed:
     action: str
-    countdown: int
+    after: int
     once: Path | None = None
+    passed: int = 0
 
 
 _armed: dict[str, _Armed] = {}
@@ -77,8 +78,8 @@ def reach(name: str) -> None:
     armed = _armed.get(name)
     if armed is None:
         return
-    armed.countdown -= 1
-    if armed.countdown != 0 or not _first_of_all(armed.once):
+    armed.passed += 1
+    if armed.passed != armed.after or not _first_of_all(armed.once):
         return
     ACTIONS[armed.action](name)
 
@@ -88,6 +89,11 @@ def arm(name: str, action: str, *, after: int = 1, once: Path | None = None) -> 
     assert name in POINTS, f"no such failpoint: {name}"
     assert action in ACTIONS, f"no such action: {action}"
     _armed[name] = _Armed(action, after, once)
+
+
+def passed(name: str) -> int:
+    """Return how often an armed point has been passed since it was armed."""
+    return _armed[name].passed if name in _armed else 0
 
 
 def disarm() -> None:
