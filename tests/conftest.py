@@ -109,7 +109,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         handle.inner_test = _budget.limited(handle.inner_test)
 
 
-def _hypothesis_handle(item: pytest.Item) -> Any:  # noqa: ANN401  Hypothesis gives it no type
+def _hypothesis_handle(item: pytest.Item) -> Any:
     return getattr(getattr(item, "obj", None), "hypothesis", None)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
@@ -191,8 +190,6 @@ def _environment() -> Iterator[None]:
         # Another Spark on the machine must not be mixed with this one.
         "SPARK_HOME": str(package),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        # Where local-cluster keeps its executors' files; else it is inside the package.
-        "SPARK_WORKER_DIR": str(Path(tempfile.gettempdir()) / f"millrace-executors-{os.getpid()}"),
     }
     before = {name: os.environ.get(name) for name in chosen}
     os.environ.update(chosen)
