@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from typing import Literal
 
 from rich.console import Console
 from rich.text import Text
@@ -26,10 +27,11 @@ class Glyphs:
     done: str
     failed: str
     gap: str
+    overflow: Literal["ellipsis", "crop"]
 
 
-UNICODE = Glyphs("▁▂▃▄▅▆▇█", "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "━", "●", "✔", "✖", "✗")
-ASCII = Glyphs("_.-:=+*#", "|/-\\", "-", "*", "+", "x", "x")
+UNICODE = Glyphs("▁▂▃▄▅▆▇█", "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "━", "●", "✔", "✖", "✗", "ellipsis")
+ASCII = Glyphs("_.-:=+*#", "|/-\\", "-", "*", "+", "x", "x", "crop")
 
 
 def make_console(*, stderr: bool = False) -> Console:

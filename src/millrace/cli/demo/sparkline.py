@@ -49,8 +49,8 @@ def highest(samples: Samples, cells: Sequence[float]) -> list[float]:
 
 
 def bounds(now: float, width: int, cell: float) -> list[float]:
-    """Return the bounds of the cells; they stand still while time passes through them."""
-    stop = (int(now / cell) + 1) * cell
+    """Return the bounds of the cells; they stand still, and the last one is complete."""
+    stop = int(now / cell) * cell
     return [stop - cell * (width - at) for at in range(width + 1)]
 
 
@@ -61,20 +61,25 @@ def draw(
     *,
     style: str,
     outage: tuple[float, float] | None,
+    held: bool = False,
 ) -> Text:
     """Draw the cells; those of an outage without a value are crosses.
 
+    With `held`, a cell without a value shows the one before, as a measure does between samples.
     Twice the middle value and whatever is above it are a full cell, so that one peak does not
     flatten all the rest.
     """
     there = sorted(value for value in values if value > 0)
     top = 2 * there[len(there) // 2] if there else 1.0
-    line = Text()
-    for value, (low, high) in zip(values, pairwise(cells), strict=True):
+    line, before = Text(), 0.0
+    for found, (low, high) in zip(values, pairwise(cells), strict=True):
+        dead = outage is not None and low < outage[1] and high > outage[0]
+        value = before if held and not found and not dead else found
+        before = value
         if value > 0:
             step = min(int(value / top * len(glyphs.bars)), len(glyphs.bars) - 1)
             line.append(glyphs.bars[step], style)
-        elif outage is not None and low < outage[1] and high > outage[0]:
+        elif dead:
             line.append(glyphs.gap, "red")
         else:
             line.append(" ")

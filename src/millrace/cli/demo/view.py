@@ -43,7 +43,7 @@ def frame(story: Story, glyphs: Glyphs, *, width: int, height: int) -> Renderabl
         _queries(story, n_answers),
         Text(),
         _heading("what is kept", glyphs, width),
-        _kept(story, width),
+        _kept(story, glyphs, width),
         Text(),
         _heading("what happened", glyphs, width),
         _happened(story.happenings[-n_happenings:], glyphs),
@@ -71,11 +71,11 @@ def _status(story: Story, glyphs: Glyphs) -> Text:
     words = doing(story)
     match story.phase:
         case "running":
-            return Text(f"{glyphs.dot} {words}", "bold green")
+            return _line(f"{glyphs.dot} {words}", "bold green", glyphs)
         case "killed":
-            return Text(f" {glyphs.failed} {words} ", "bold white on red")
+            return _line(f" {glyphs.failed} {words} ", "bold white on red", glyphs)
     turning = glyphs.spinner[int(story.now * 8) % len(glyphs.spinner)]
-    return Text(f"{turning} {words}", "bold yellow")
+    return _line(f"{turning} {words}", "bold yellow", glyphs)
 
 
 def _flow(story: Story, glyphs: Glyphs, width: int) -> Table:
@@ -84,8 +84,8 @@ def _flow(story: Story, glyphs: Glyphs, width: int) -> Table:
     outage = story.outage
     dead = None if outage is None else (outage.began, outage.ended or story.now)
 
-    def drawn(values: Sequence[float]) -> Text:
-        return sparkline.draw(values, cells, glyphs, style="cyan", outage=dead)
+    def drawn(values: Sequence[float], *, held: bool = True) -> Text:
+        return sparkline.draw(values, cells, glyphs, style="cyan", outage=dead, held=held)
 
     epochs = [(each.at, each.seconds, float(each.rows)) for each in story.epochs]
     took = story.epoch_seconds()
@@ -96,7 +96,7 @@ def _flow(story: Story, glyphs: Glyphs, width: int) -> Table:
     total = story.counts.get("rows", 0)
     grid.add_row(
         Text("rows in", "dim"), Text(f"{story.rate():,.0f}/s", "bold"),
-        drawn(sparkline.totals(epochs, cells)), Text(f"{total:,} so far", "dim"),
+        drawn(sparkline.totals(epochs, cells), held=False), Text(f"{total:,} so far", "dim"),
     )  # fmt: skip
     grid.add_row(
         Text("epoch", "dim"), Text(_ms(quantile(took, 0.5)), "bold"),
@@ -107,11 +107,12 @@ def _flow(story: Story, glyphs: Glyphs, width: int) -> Table:
         Text("answer", "dim"), Text(_ms(quantile(delays[-100:], 0.5)), "bold"),
         drawn(sparkline.highest(story.delays, cells)), Text("after its row", "dim"),
     )  # fmt: skip
-    allowed = f"rows may be {DELAY_SECONDS:g} s late"
-    lag = Text(_ms(story.lag), "bold")
+    meaning = "watermark behind the clock"
     grid.add_row(
-        Text("lag", "dim"), lag, Text("watermark behind the clock", "dim"), Text(allowed, "dim")
-    )
+        Text("lag", "dim"), Text(_ms(story.lag), "bold"),
+        Text(meaning if n_cells >= len(meaning) else "", "dim"),
+        Text(f"rows may be {DELAY_SECONDS:g} s late", "dim"),
+    )  # fmt: skip
     return grid
 
 
@@ -137,7 +138,7 @@ def _answer(row: dict[str, object]) -> Text:
     return Text.assemble((words, "dim" if row["_late"] else ""), late)
 
 
-def _kept(story: Story, width: int) -> Table:
+def _kept(story: Story, glyphs: Glyphs, width: int) -> Table:
     counts, state = story.counts, story.state
     n_dead, n_late = counts.get("dead", 0), counts.get("late", 0)
     aside = Text.assemble(
@@ -158,7 +159,7 @@ def _kept(story: Story, width: int) -> Table:
     ]
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
-    grid.add_column(no_wrap=True, overflow="ellipsis", max_width=width - 11)
+    grid.add_column(no_wrap=True, overflow=glyphs.overflow, max_width=width - 11)
     grid.add_row(Text("set aside", "dim"), aside)
     grid.add_row(Text("state", "dim"), Text(runs))
     grid.add_row(Text("sinks", "dim"), Text("; ".join(sinks) or "none yet"))
@@ -174,7 +175,7 @@ def _happened(happenings: Sequence[Happening], glyphs: Glyphs) -> Table:
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(no_wrap=True)
-    grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid.add_column(no_wrap=True, overflow=glyphs.overflow)
     for each in happenings:
         style = TONES[each.tone]
         sign, words = Text(signs[each.tone], style), Text(each.text, style)
@@ -184,6 +185,10 @@ def _happened(happenings: Sequence[Happening], glyphs: Glyphs) -> Table:
 
 def _heading(words: str, glyphs: Glyphs, width: int) -> Text:
     return Text.assemble((words, "bold"), (" " + glyphs.line * (width - len(words) - 1), "grey30"))
+
+
+def _line(words: str, style: str, glyphs: Glyphs) -> Text:
+    return Text(words, style, no_wrap=True, overflow=glyphs.overflow)
 
 
 def _ms(seconds: float) -> str:
