@@ -41,6 +41,7 @@ from millrace.spark import union
 from millrace.spark.checkpoint import Checkpoint
 from millrace.spark.control import ControlFile
 from millrace.spark.execution import SparkExecution
+from millrace.state.run_file import forget
 from millrace.time import SECOND, WallClock
 
 FATAL = (FencedError, IdentityError, CorruptionError, FormatVersionError)
@@ -77,6 +78,7 @@ class SparkRun:
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._failure: BaseException | None = None
+        forget(engine.root)  # another root may have stood here before
         self._checkpoint.make_fit(engine)
         engine.wait = self._wait
         self._write_pace()

@@ -1,0 +1,68 @@
+"""Kills of every kind on real Spark: the output must be that of a run in peace, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from millrace.testing.spark_victim import ROWS, STREAMS
+from millrace.testing.torture import CLUSTER, N_EPOCHS, Blow, Schedule, Torturer, random_schedule
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)  # minutes on two idle cores; a build machine may be slower
+def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    torturer = Torturer(tmp_path, seed=seed, say=lambda text: print(f"seed {seed}: {text}"))
+    parts = ["worker", "worker", "daemon", "worker", "source", "worker", "worker", "daemon"]
+    in_parts = tuple(Blow(kind, 1 + 2 * at) for at, kind in enumerate(parts))
+
+    torturer.run_in_peace()
+    _check_the_quiet_run(tmp_path / "run1" / "out")
+    torturer.run_under(Schedule(in_parts))
+    torturer.run_under(Schedule(tuple(Blow("driver", epoch) for epoch in (-1, 3, 8, 12, 17))))
+    torturer.run_under(
+        Schedule(
+            points=(
+                "step.computed=segfault@2",
+                "route.after=kill@3",
+                "commit.before=kill@4",
+                "deliver.promised=kill@2",
+            )
+        )
+    )
+    executors = (Blow("between", 0), Blow("executor", 8), Blow("executor", 14))
+    torturer.run_under(Schedule(executors, ("step.before=hang@1",), CLUSTER))
+
+    tally = torturer.tally
+    assert tally.total >= 20, tally
+    assert set(tally.kills) == {
+        "worker", "daemon", "source", "driver", "point", "between", "executor",
+    }  # fmt: skip
+    assert tally.overlaps >= 3, "a driver was started while the JVM of the one before lived"
+
+
+def _check_the_quiet_run(out: Path) -> None:
+    """The run that all others are compared with has every row once."""
+    for stream in STREAMS:
+        files = sorted((out / "sink" / f"all_{stream}").glob("*.parquet"))
+        numbers = pa.concat_tables([pq.read_table(each) for each in files])["number"].to_pylist()
+        every = range(N_EPOCHS * ROWS)
+        assert sorted(numbers) == [each for each in every if each & 127 != 100]
+    facts = json.loads((out / "tables" / "facts.json").read_text())
+    assert facts["counts"]["rows"] == len(STREAMS) * N_EPOCHS * ROWS
+    assert facts["leftovers"] == []
+
+
+def test_a_seed_says_what_will_be_killed() -> None:
+    drawn = [[random_schedule(random.Random(seed)) for seed in range(50)] for _ in range(2)]
+
+    assert drawn[0] == drawn[1]
+    assert {blow.kind for each in drawn[0] for blow in each.blows} == {
+        "driver", "worker", "daemon", "source", "executor", "between",
+    }  # fmt: skip
