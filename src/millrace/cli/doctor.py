@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-import millrace.kernels
+import millrace
 from millrace.cli.terminal import counted, glyphs_for, make_console, print_bytes
 from millrace.errors import MachineError
 
@@ -159,7 +159,7 @@ def cache_folder() -> Path:
     """Say where numba keeps what it compiles: as asked, else by the source, else with the user."""
     if asked := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(asked)
-    beside = Path(millrace.kernels.__path__[0]) / "__pycache__"
+    beside = Path(millrace.__path__[0]) / "kernels" / "__pycache__"
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return beside if _writable(beside) else home / "numba"
 

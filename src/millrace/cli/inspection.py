@@ -97,7 +97,7 @@ def inspect(root: Root) -> Inspection:
     entries = root.list("")
     manifest = load_manifest(root)
     catalog = Registry.open(root).catalog
-    engine = engine_of(root)
+    engine, sinks = engine_of(root), _sinks(root, manifest)
     commits = [each for each in entries if each.name.startswith(f"{COMMITS}/")]
     newest = max((each.modified for each in commits), default=None)
     return Inspection(
@@ -112,15 +112,15 @@ def inspect(root: Root) -> Inspection:
         readers=len(_readers(root, now / 1e6)),
         counts=dict(manifest.facts.get("counts", {})),
         streams=_streams(manifest, catalog, now),
-        queries=_queries(manifest, catalog),
+        queries=_queries(manifest, catalog, min((s.next_epoch for s in sinks), default=0)),
         stores=[_store(name, store) for name, store in sorted(manifest.stores.items())],
-        sinks=_sinks(root, manifest),
+        sinks=sinks,
         statistics=manifest.facts.get("statistics"),
     )
 
 
 def _streams(manifest: Manifest, catalog: Catalog, now: int) -> list[StreamFacts]:
-    marks, clocks = facts.watermarks(manifest), facts.clocks(manifest)
+    marks, clocks = facts.watermarks(manifest, catalog), facts.clocks(manifest, catalog)
     found = []
     for name, spec in catalog.streams.items():
         mark = marks.get(name)
@@ -129,14 +129,15 @@ def _streams(manifest: Manifest, catalog: Catalog, now: int) -> list[StreamFacts
     return found
 
 
-def _queries(manifest: Manifest, catalog: Catalog) -> list[QueryFacts]:
+def _queries(manifest: Manifest, catalog: Catalog, passed: int) -> list[QueryFacts]:
+    """Describe the queries; answers before epoch `passed` have reached every sink."""
     verdicts = facts.suspended(manifest, catalog)
     found = []
     for name, spec in catalog.queries.items():
         verdict = verdicts.get(spec.qid)
         state = "suspended" if verdict else "paused" if spec.paused else "running"
         why = f"{verdict['code']}: {verdict['message']}" if verdict else ""
-        held = total(waiting(manifest, (name,), 0)).n_rows
+        held = total(waiting(manifest, (name,), passed)).n_rows
         found.append(QueryFacts(name, str(spec.selection), state, why, held))
     return found
 

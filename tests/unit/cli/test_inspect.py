@@ -24,7 +24,7 @@ def test_the_page_tells_what_is_there(root: Path, capsys: pytest.CaptureFixture[
     for words in (
         "none is running",
         "0 to 2 are committed",
-        "24 rows in, 11 answers, 1 late, 1 dead letters",
+        "24 rows in, 11 answers, 1 late, 1 dead letter",
         "2024-05-01T12:01:00Z",
         "SELECT symbol, price FROM trades WHERE price > 100",
         "rows/trades.1",

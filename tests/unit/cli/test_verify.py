@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from millrace.cli.main import main
-from millrace.cli.verify import LOGS
+from millrace.cli.verification import LOGS
 from millrace.state.root import open_root
 from millrace.state.run_store import load_manifest
 

@@ -9,13 +9,15 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
-from rich.live import Live
 
-from millrace.cli.demo.story import Story
-from millrace.cli.terminal import Glyphs, glyphs_for, interrupted, make_console
+from millrace.cli.terminal import UNICODE, Glyphs, glyphs_for, interrupted, make_console
 from millrace.errors import StoreError
+
+if TYPE_CHECKING:
+    from millrace.cli.demo.story import Story
 
 NAME = "demo"
 SUMMARY = "a stream, a live view, a driver that is killed, and its recovery"
@@ -55,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the demonstration; 1 if an answer is wrong."""
     from millrace.cli.demo.conductor import Conductor
+    from millrace.cli.demo.story import Story
     from millrace.cli.demo.summary import summary
     from millrace.cli.demo.trades import Market
     from millrace.cli.demo.verdict import judge
@@ -103,6 +106,8 @@ def _shown(
     console: Console, glyphs: Glyphs, *, plain: bool, story: Story
 ) -> Iterator[Callable[[Story], None]]:
     """Give a function that shows the story: as a live view, or line by line."""
+    from rich.live import Live
+
     from millrace.cli.demo.plain import PlainView
     from millrace.cli.demo.view import frame
 
@@ -125,7 +130,6 @@ def _shown(
 def _save_picture(story: Story, path: Path) -> None:
     """Save the view as it looked at the end of the run."""
     from millrace.cli.demo.view import frame
-    from millrace.cli.terminal import UNICODE
 
     with Path(os.devnull).open("w") as nowhere:
         console = Console(

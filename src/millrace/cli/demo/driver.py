@@ -5,7 +5,8 @@ share its standard output. It ends when its standard input ends: so it never out
 
     {"event": "spark", ...}      Spark is up
     {"event": "compiled", ...}   the kernels are compiled, or were so before
-    {"event": "open", ...}       the root is open: the last epoch, the term
+    {"event": "root", ...}       the root is open, and everything is declared
+    {"event": "open"}            the streaming query is started
     {"event": "epoch", ...}      an epoch is committed: its statistics and the state after it
     {"event": "answers", ...}    a query's newest answers, as the callback sink received them
     {"event": "closed"}          everything that was committed is delivered
@@ -25,14 +26,10 @@ from typing import Any
 import pyarrow as pa
 
 import millrace
-from millrace.cli.demo.questions import DELAY_SECONDS, QUESTIONS, RETAIN, SCHEMA, STREAM, Trade
-from millrace.cli.demo.trades import spell
-from millrace.connectors.decode import read_split
-from millrace.connectors.splits import FileSplit
+from millrace.cli.demo.questions import DELAY_SECONDS, QUESTIONS, RETAIN, SCHEMA, STREAM
+from millrace.connectors.decode import warm_decoders
 from millrace.engine.backend import Run
-from millrace.kernels.warm import warm
-from millrace.operators.keys import hash_columns
-from millrace.schema import Schema
+from millrace.engine.warm import warm
 from millrace.time import MILLISECOND, SECOND
 
 POLL_SECONDS = 0.05
@@ -76,37 +73,32 @@ def main(base: Path, descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     reports = Reports(descriptor)
     began = time.monotonic()
-    warming = threading.Thread(target=compile_kernels, args=(base,))
+    warming = threading.Thread(target=compile_kernels)
     warming.start()
     spark = local_spark(app="millrace demo", memory="512m")
     reports.send("spark", seconds=time.monotonic() - began)
     warming.join()
     reports.send("compiled", seconds=time.monotonic() - began)
+    opening = time.monotonic()
     settings = millrace.Settings(trigger=TRIGGER, target=TARGET)
     with millrace.Session(base / "engine", spark=spark, settings=settings) as session:
         declare(session, base, reports)
+        epoch = session.engine.manifest.epoch
+        reports.send("root", seconds=time.monotonic() - opening, epoch=epoch)
         run = session.start()
-        manifest = session.engine.manifest
-        reports.send("open", epoch=manifest.epoch, counts=manifest.facts.get("counts", {}))
+        reports.send("open")
         watch(session, run, reports)
     reports.send("closed", epoch=session.engine.manifest.epoch)
     spark.stop()
 
 
-def compile_kernels(base: Path) -> None:
-    """Read two lines, so that numba compiles what workers will need and keeps it on the disk.
+def compile_kernels() -> None:
+    """Let numba compile what workers will need, and keep it on the disk, while Spark starts.
 
-    It takes a while on the first run after an installation, and next to nothing from then on;
-    left to the workers, each of them would do it again, in the first epoch.
+    It takes a while on the first run after an installation, and next to nothing from then on.
     """
-    trade = Trade(0, "ACME", 1.5, 100, time.time_ns() // 1_000)
-    sample = base / ".sample.ndjson"
-    sample.write_text(f"{spell(trade)}\n{{\n", encoding="utf-8")
-    size, modified = sample.stat().st_size, sample.stat().st_mtime_ns
-    split = FileSplit(str(sample), "ndjson", 0, size, size, modified)
-    for decoded in read_split(split, Schema.of(SCHEMA), millrace.ReadOptions()):
-        hash_columns(decoded.rows, ("symbol",))
     warm()
+    warm_decoders()
 
 
 def declare(session: millrace.Session, base: Path, reports: Reports) -> None:

@@ -115,6 +115,8 @@ class Story:
                 self._spark(document["seconds"])
             case "compiled":
                 self._compiled(document["seconds"])
+            case "root":
+                self._root_open(document["seconds"], document["epoch"])
             case "open":
                 self.opened = True
             case "epoch":
@@ -144,9 +146,13 @@ class Story:
         self.spark_up, self.spark_seconds = True, seconds
         if self.outage is not None and self.outage.ended is None:
             self.outage.spark_seconds = seconds
-            self.tell(f"Spark started again in {seconds:.1f} s; reading the root")
+            self.tell(f"Spark started again in {seconds:.1f} s")
         else:
             self.tell(f"Spark started in {seconds:.1f} s")
+
+    def _root_open(self, seconds: float, epoch: int) -> None:
+        if self.outage is not None and self.outage.ended is None:
+            self.tell(f"the root is open after {seconds:.1f} s: epochs up to {epoch} are committed")
 
     def _compiled(self, seconds: float) -> None:
         self.compiled = True
