@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
             session.query(name, query)
         session.sink(sink)
         run = session.start()
-        for first, stop in zip(CUTS, CUTS[1:], strict=False):
+        for first, stop in pairwise(CUTS):
             run.feed(trades=trades(first, stop))  # type: ignore[attr-defined]
         session.engine.delivery.drain(10)
         found = answers(session, sink)
@@ -154,9 +155,7 @@ def test_every_way_gives_the_answers_of_the_engine_without_spark(
     source, words, settings = WAYS[way]
     session = sessions.open(**settings)
     sink = millrace.MemorySink()
-    session.stream(
-        "trades", source(spark, tmp_path / "in"), retain="1 hour", **STREAM, **words
-    )
+    session.stream("trades", source(spark, tmp_path / "in"), retain="1 hour", **STREAM, **words)
     for name, query in QUERIES.items():
         session.query(name, query)
     session.sink(sink)
@@ -169,9 +168,7 @@ def test_every_way_gives_the_answers_of_the_engine_without_spark(
     assert [name for name in expected if found[name] != expected[name]] == []
 
 
-def test_rows_that_spark_makes_arrive_once_each(
-    spark: SparkSession, sessions: Any
-) -> None:
+def test_rows_that_spark_makes_arrive_once_each(spark: SparkSession, sessions: Any) -> None:
     session = sessions.open(shards=2)
     sink = millrace.MemorySink()
     reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 50)

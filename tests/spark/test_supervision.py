@@ -140,7 +140,9 @@ def test_a_query_that_takes_its_worker_down_is_found_and_the_others_are_none_the
         session.start()
         await_rows(session, 20)
         session.engine.delivery.drain(10)
-        answers.append([canonical_bytes(sink.table(f"good{each}"), without=()) for each in range(3)])
+        answers.append(
+            [canonical_bytes(sink.table(f"good{each}"), without=()) for each in range(3)]
+        )
         if bad:
             assert query.failure is not None
             assert query.failure["code"] == "quarantined"

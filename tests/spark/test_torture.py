@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,11 +15,16 @@ from millrace.testing.spark_victim import ROWS, STREAMS
 from millrace.testing.torture import CLUSTER, N_EPOCHS, Blow, Schedule, Torturer, random_schedule
 
 
+def say(text: str) -> None:
+    """Print; pytest shows it if the test fails."""
+    sys.stdout.write(f"{text}\n")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)  # minutes on two idle cores; a build machine may be slower
 def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
-    torturer = Torturer(tmp_path, seed=seed, say=lambda text: print(f"seed {seed}: {text}"))
+    torturer = Torturer(tmp_path, seed=seed, say=lambda text: say(f"seed {seed}: {text}"))
     parts = ["worker", "worker", "daemon", "worker", "source", "worker", "worker", "daemon"]
     in_parts = tuple(Blow(kind, 1 + 2 * at) for at, kind in enumerate(parts))
 

@@ -51,6 +51,15 @@ POLL_SECONDS = 0.1
 INTERRUPTION_SECONDS = 10.0
 
 _logger = logging.getLogger(__name__)
+_INTERRUPTED = "java.lang.InterruptedException: sleep interrupted"
+
+
+def _worth_logging(record: logging.LogRecord) -> bool:
+    """Tell errors from the interruption that ends an epoch in peace."""
+    return record.exc_info is None or _INTERRUPTED not in str(record.exc_info[1])
+
+
+logging.getLogger("py4j.clientserver").addFilter(_worth_logging)
 
 
 class _StoppingError(MillraceError):
@@ -69,21 +78,25 @@ class SparkRun:
     ) -> None:
         self._spark, self._engine = spark, engine
         self._bindings, self._functions = bindings, functions
+        forget(engine.root)  # another root may have stood here before
         self._checkpoint = Checkpoint(engine.root)
-        self._directory = tempfile.TemporaryDirectory(prefix="millrace-")
-        self._control = ControlFile(Path(self._directory.name) / "control.json")
+        self._checkpoint.make_fit(engine)
         self._pace = Pace(engine.settings.target)
         self._epoch_lock = threading.Lock()
         self._query_lock = threading.RLock()
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._failure: BaseException | None = None
-        forget(engine.root)  # another root may have stood here before
-        self._checkpoint.make_fit(engine)
         engine.wait = self._wait
-        self._write_pace()
-        self.nudge()
-        self._query = self._start_query()
+        self._directory = tempfile.TemporaryDirectory(prefix="millrace-")
+        self._control = ControlFile(Path(self._directory.name) / "control.json")
+        try:
+            self._write_pace()
+            self.nudge()
+            self._query = self._start_query()
+        except BaseException:
+            self._directory.cleanup()
+            raise
         self._threads = [
             threading.Thread(target=body, name=f"millrace-{name}", daemon=True)
             for name, body in (("supervisor", self._supervise), ("timers", self._keep_time))

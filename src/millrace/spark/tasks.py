@@ -28,13 +28,9 @@ from millrace.operators.select import Function
 from millrace.spark.chunk_rows import DECISION_PROPERTY
 from millrace.state.root import open_root
 from millrace.state.run_file import forget
-from millrace.state.run_file import forget
 
 Batches = Iterator[pa.RecordBatch]
 Mapper = Callable[[Batches], Batches]
-
-_query_of: dict[str, str] = {}
-"""For each root, the query whose files this worker has open."""
 
 
 def route_rows(root: str, stream: str, functions: Mapping[str, Function]) -> Mapper:
@@ -107,9 +103,6 @@ def _decision(root: str) -> Decision:
     context = TaskContext.get()
     assert context is not None, "tasks run in Spark's workers"
     file, query = json.loads(context.getLocalProperty(DECISION_PROPERTY))
-    if _query_of.setdefault(root, query) != query:
-        forget(open_root(root))
-        _query_of[root] = query
     return _logged(root, file, query)
 
 

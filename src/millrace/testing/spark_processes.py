@@ -1,43 +1,37 @@
-"""Processes of this machine: which ones stand below another, and which run what."""
+"""Processes of this machine, by the session that they belong to.
+
+A driver that is started in a session of its own shares it with everything it starts: its JVM, the
+executors, and the Python workers, also those whose parent was killed.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 
-def descendants(pid: int) -> list[int]:
-    """Return all processes below one, children before grandchildren; zombies do not count."""
-    children: dict[int, list[int]] = {}
-    for each in _processes():
-        parent = _parent(each)
-        if parent is not None:
-            children.setdefault(parent, []).append(each)
-    found, level = [], [pid]
-    while level:
-        level = [child for each in level for child in children.get(each, [])]
-        found += level
-    return found
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A process, its parent, and its command line."""
+
+    pid: int
+    parent: int
+    command: str
 
 
-def named(pattern: str) -> set[int]:
-    """Return the processes whose command line holds some text."""
-    return {each for each in _processes() if pattern in _command(each)}
+def members(session: int) -> list[Found]:
+    """Return the processes of a session; zombies do not count."""
+    numbers = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+    found = [_found(pid, session) for pid in numbers]
+    return [each for each in found if each is not None]
 
 
-def _processes() -> list[int]:
-    return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
-
-
-def _parent(pid: int) -> int | None:
+def _found(pid: int, session: int) -> Found | None:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        if fields[0] in "ZX" or int(fields[3]) != session:
+            return None
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
     except OSError:
         return None
-    return None if fields[0] in "ZX" else int(fields[1])
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""
+    return Found(pid, int(fields[1]), command.decode(errors="replace"))

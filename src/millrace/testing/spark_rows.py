@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -71,7 +72,7 @@ def write_file(path: Path, table: pa.Table) -> None:
 
 def write_files(directory: Path, ending: str, cuts: list[int]) -> None:
     """Write the trades of the numbers from `cuts[0]` on, one file between each two cuts."""
-    for first, stop in zip(cuts, cuts[1:], strict=False):
+    for first, stop in pairwise(cuts):
         path = directory / f"trades-{first:06d}.{ending}"
         write_file(path, trades(first, stop))
         os.utime(path, (1_700_000_000 + first, 1_700_000_000 + first))

@@ -1,11 +1,11 @@
 """A driver to be killed: runs a fixed stream to its end, and says each epoch that it commits.
 
-    python -m millrace.testing.spark_victim DIRECTORY [--master MASTER]
+    python -m millrace.testing.spark_victim DIRECTORY INPUT [--master MASTER]
 
-The input stands in the directory before the first start (`write_input`): the same number of files
-for a stream that workers read by descriptors and for one whose rows Spark reads. An epoch takes
-one file of each, so that the cut into epochs, and with it every byte of the output, is the same
-however often the driver ends in between. The output, all below `out/`:
+The input stands there before the first start (`write_input`): the same number of files for a
+stream that workers read by descriptors and for one whose rows Spark reads. An epoch takes one
+file of each, so that the cut into epochs, and with it every byte of the output, is the same
+however often the driver ends in between. The output, all below `out/` in the directory:
 
     out/sink/<query>/part-….parquet     what the Parquet sink made public
     out/tables/…                        history, late rows, dead letters and facts at the end
@@ -41,6 +41,7 @@ from millrace.testing.spark_rows import (
 ROWS = 1_500
 ROLL_EPOCHS = 4
 STREAMS = ("files", "rows")
+NOTHING_ELSE: dict[str, None] = {"roll_every": None, "roll_bytes": None}
 POLL_SECONDS = 0.02
 DRAIN_SECONDS = 60.0
 
@@ -53,7 +54,7 @@ def write_input(directory: Path, n_epochs: int) -> None:
             table = trades(epoch * ROWS, (epoch + 1) * ROWS)
             timeless = pc.equal(pc.bit_wise_and(table["number"], 127), 100)
             stamps = pc.if_else(timeless, pa.scalar(None, table["ts"].type), table["ts"])
-            path = directory / "in" / stream / f"{epoch:06d}.parquet"
+            path = directory / stream / f"{epoch:06d}.parquet"
             write_file(path, table.set_column(4, "ts", stamps))
 
 
@@ -61,15 +62,19 @@ def main() -> None:
     """Run until all files are consumed, then write down what is there."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
+    parser.add_argument("input", type=Path)
     parser.add_argument("--master", default="local[2,4]")
     arguments = parser.parse_args()
     directory: Path = arguments.directory
+    source: Path = arguments.input
     spark = local_spark(cores=2, extra={"spark.master": arguments.master})
     say(jvm=jvm_pid(spark))
     settings = millrace.Settings(spread="always", rows=1, backoff=50_000)
     with millrace.Session(directory / "root", spark=spark, settings=settings) as session:
-        declare(session, spark, directory)
-        total = len(STREAMS) * ROWS * len(list((directory / "in" / "files").iterdir()))
+        declare(session, spark, source)
+        sink = directory / "out" / "sink"
+        session.sink(millrace.ParquetSink(sink, roll_epochs=ROLL_EPOCHS, **NOTHING_ELSE))
+        total = len(STREAMS) * ROWS * len(list((source / "files").iterdir()))
         run = session.start()
         run_to(session, total)
         run.stop()
@@ -80,22 +85,18 @@ def main() -> None:
     spark.stop()
 
 
-def declare(session: millrace.Session, spark: SparkSession, directory: Path) -> None:
-    """Declare both streams, some queries over each, and the sink."""
+def declare(session: millrace.Session, spark: SparkSession, source: Path) -> None:
+    """Declare both streams and some queries over each."""
     words = {"time": "ts", "delay": "10 seconds", "order": "number", "key": "symbol"}
-    files = millrace.Files(str(directory / "in" / "files"))
+    files = millrace.Files(str(source / "files"))
     session.stream("files", files, schema=COLUMNS, retain="1 hour", **words)
     reader = spark.readStream.format("parquet").schema(SPARK_COLUMNS).name("rows")
     reader = reader.option("maxFilesPerTrigger", 1)
-    session.stream("rows", reader.load(str(directory / "in" / "rows")), retain="1 day", **words)
+    session.stream("rows", reader.load(str(source / "rows")), retain="1 day", **words)
     for stream in STREAMS:
         dear = millrace.select(stream, "number", "price", where=col("price") > 20)
         session.query(f"dear_{stream}", dear)
         session.query(f"all_{stream}", millrace.select(stream, "number", "symbol"))
-    sink = millrace.ParquetSink(
-        directory / "out" / "sink", roll_epochs=ROLL_EPOCHS, roll_every=None, roll_bytes=None
-    )
-    session.sink(sink)
 
 
 def run_to(session: millrace.Session, n_rows: int) -> None:
@@ -128,7 +129,7 @@ def write_tables(session: millrace.Session, directory: Path) -> None:
 
 
 def retained(session: millrace.Session, stream: str) -> pa.Table:
-    """Return a stream's history without what has expired; that goes when an epoch has time for it."""
+    """Return a stream's history without expired rows, which go when an epoch has time for it."""
     spec = session.engine.registry.catalog.stream(stream)
     assert spec.retain is not None, "both streams are retained"
     horizon = session.engine.manifest.facts["watermarks"][stream] - spec.retain

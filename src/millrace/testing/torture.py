@@ -38,7 +38,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from millrace.failpoints import VARIABLE
-from millrace.testing.spark_processes import descendants, named
+from millrace.testing.spark_processes import members
 from millrace.testing.spark_victim import write_input
 
 LOCAL = "local[2,4]"
@@ -97,8 +97,9 @@ class TortureError(Exception):
 class Driver:
     """One process of the victim, and what it has said so far."""
 
-    def __init__(self, directory: Path, master: str, points: str) -> None:
-        command = [sys.executable, "-m", "millrace.testing.spark_victim", str(directory)]
+    def __init__(self, directory: Path, source: Path, master: str, points: str) -> None:
+        module = "millrace.testing.spark_victim"
+        command = [sys.executable, "-m", module, str(directory), str(source)]
         environment = {**os.environ, VARIABLE: points}
         self._log = (directory / "victim.log").open("ab")
         self.process = subprocess.Popen(
@@ -125,31 +126,32 @@ class Driver:
         """Leave nothing behind: neither the process nor what it started."""
         self.process.kill()
         self.process.wait()
-        for pid in [*descendants(self.jvm), self.jvm] if self.jvm else []:
-            _sigkill(pid)
+        for each in members(self.process.pid):
+            _sigkill(each.pid)
+        self._reader.join()
         self._log.close()
 
     def _read(self) -> None:
         assert self.process.stdout is not None, "it is a pipe"
-        for line in self.process.stdout:
-            with suppress(ValueError):
-                said = json.loads(line)
-                self.epoch = said.get("epoch", self.epoch)
-                self.jvm = said.get("jvm", self.jvm)
-                self.done = said.get("done", self.done)
+        with self.process.stdout as lines:
+            for line in lines:
+                with suppress(ValueError):
+                    said = json.loads(line)
+                    self.epoch = said.get("epoch", self.epoch)
+                    self.jvm = said.get("jvm", self.jvm)
+                    self.done = said.get("done", self.done)
 
 
 class Torturer:
     """Runs the victim under schedules, in directories below one."""
 
-    def __init__(
-        self, directory: Path, *, seed: int, say: Callable[[str], object] = print
-    ) -> None:
+    def __init__(self, directory: Path, *, seed: int, say: Callable[[str], object] = print) -> None:
         self.random = random.Random(seed)
         self.tally = Tally()
         self._directory, self._say, self._n_runs = directory, say, 0
         self._quiet: dict[str, bytes] = {}
         self._drivers: list[Driver] = []
+        write_input(directory / "in", N_EPOCHS)
 
     def run_in_peace(self) -> None:
         """Run the victim undisturbed; everything else is compared with that."""
@@ -167,14 +169,16 @@ class Torturer:
         names = sorted(found.keys() | self._quiet.keys())
         differing = [name for name in names if found.get(name) != self._quiet.get(name)]
         if differing:
-            message = f"{len(differing)} files differ under {schedule}: {differing[:5]} in {directory}"
+            message = (
+                f"{len(differing)} files differ under {schedule}: {differing[:5]} in {directory}"
+            )
             raise TortureError(message)
         self._say(f"run {self._n_runs}: {len(found)} files are equal")
 
     def _run(self, schedule: Schedule, seconds: float = 600.0) -> Path:
         self._n_runs += 1
         directory = self._directory / f"run{self._n_runs}"
-        write_input(directory, N_EPOCHS)
+        directory.mkdir()
         marks = [directory / f"mark{at}" for at in range(len(schedule.points))]
         pairs = zip(schedule.points, marks, strict=True)
         points = ",".join(f"{point}#{mark}" for point, mark in pairs)
@@ -203,7 +207,7 @@ class Torturer:
         return directory
 
     def _start(self, directory: Path, master: str, points: str) -> Driver:
-        driver = Driver(directory, master, points)
+        driver = Driver(directory, self._directory / "in", master, points)
         self._drivers.append(driver)
         return driver
 
@@ -215,7 +219,7 @@ class Torturer:
             message = f"the driver has ended by itself with {status}:\n{log}"
             raise TortureError(message)
         fresh = self._start(directory, master, points)
-        self.tally.overlaps += old.jvm in named("java")
+        self.tally.overlaps += any(each.pid == old.jvm for each in members(old.process.pid))
         fresh.epoch = old.epoch
         return fresh
 
@@ -245,16 +249,9 @@ class Torturer:
         if blow.kind == "between":
             mark = directory / "mark0"
             self._await(lambda: [1] if mark.exists() else [], driver)
-            executors = self._await(lambda: _below(driver, EXECUTORS), driver)
-            yield from executors
+            yield from self._await(lambda: _below(driver, "executor"), driver)
             return
-        patterns = {"source": SOURCES, "executor": EXECUTORS}
-        found = self._await(
-            lambda: _workers(driver, blow.kind)
-            if blow.kind in ("worker", "daemon")
-            else _below(driver, patterns[blow.kind]),
-            driver,
-        )
+        found = self._await(lambda: _below(driver, blow.kind), driver)
         if found:
             yield self.random.choice(found)
 
@@ -289,18 +286,17 @@ def random_schedule(chance: random.Random) -> Schedule:
     return Schedule(tuple(Blow(chance.choice(kinds), epoch) for epoch in epochs))
 
 
-def _workers(driver: Driver, kind: str) -> list[int]:
-    """Return the workers, or the daemon that they are forked from."""
-    ours = _below(driver, WORKERS)
-    children = {pid: descendants(pid) for pid in ours}
-    if kind == "daemon":
-        return [pid for pid in ours if children[pid]]
-    return [pid for below in children.values() for pid in below]
-
-
-def _below(driver: Driver, pattern: str) -> list[int]:
-    below = descendants(driver.jvm) if driver.jvm else []
-    return [pid for pid in below if pid in named(pattern)]
+def _below(driver: Driver, kind: str) -> list[int]:
+    """Return the processes of one kind that belong to a driver."""
+    found = members(driver.process.pid)
+    machines = {each.pid for each in found if "java" in each.command.partition(" ")[0]}
+    pattern = {"source": SOURCES, "executor": EXECUTORS}.get(kind, WORKERS)
+    listed = [each for each in found if pattern in each.command]
+    if kind == "daemon":  # the process that workers are forked from; they share its command
+        listed = [each for each in listed if each.parent in machines]
+    elif kind == "worker":
+        listed = [each for each in listed if each.parent not in machines]
+    return [each.pid for each in listed]
 
 
 def _sigkill(pid: int) -> bool:
