@@ -161,7 +161,7 @@ def test_a_full_disk_in_the_driver_is_waited_for(
     write_files(tmp_path / "in", "parquet", [0, 10])
     session = sessions.open()
     sink = declare(session, tmp_path / "in", n_good=1)
-    original, refused = PosixRoot.put_if_absent, []
+    original, refused = PosixRoot.put_if_absent, list[str]()
 
     def full(self: PosixRoot, name: str, data: Any) -> bool:
         if name.startswith(("epochs/", "commits/")) and len(refused) < 5:

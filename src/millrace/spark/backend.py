@@ -60,8 +60,9 @@ class SparkBackend:
 
 def jvm_pid(spark: SparkSession) -> int:
     """Return the process id of the session's JVM."""
-    handle = spark.sparkContext._jvm.java.lang.ProcessHandle
-    return int(handle.current().pid())
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None, "a session has a JVM until it is stopped"
+    return int(jvm.java.lang.ProcessHandle.current().pid())
 
 
 def end_children(fence: Fence, *, spare: int) -> None:

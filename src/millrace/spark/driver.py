@@ -176,6 +176,7 @@ class SparkRun:
         it in order to stop; that error Spark knows as its own.
         """
         jvm = self._spark.sparkContext._jvm
+        assert jvm is not None, "an epoch is called by a JVM"
         jvm.java.lang.Thread.sleep(int(1_000 * INTERRUPTION_SECONDS))
         raise _StoppingError("the run is stopping")
 

@@ -102,7 +102,7 @@ def _task() -> int:
 def _decision(root: str) -> Decision:
     context = TaskContext.get()
     assert context is not None, "tasks run in Spark's workers"
-    file, query = json.loads(context.getLocalProperty(DECISION_PROPERTY))
+    file, query = json.loads(context.getLocalProperty(DECISION_PROPERTY) or "")
     return _logged(root, file, query)
 
 

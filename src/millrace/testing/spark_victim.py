@@ -41,7 +41,6 @@ from millrace.testing.spark_rows import (
 ROWS = 1_500
 ROLL_EPOCHS = 4
 STREAMS = ("files", "rows")
-NOTHING_ELSE: dict[str, None] = {"roll_every": None, "roll_bytes": None}
 POLL_SECONDS = 0.02
 DRAIN_SECONDS = 60.0
 
@@ -73,7 +72,7 @@ def main() -> None:
     with millrace.Session(directory / "root", spark=spark, settings=settings) as session:
         declare(session, spark, source)
         sink = directory / "out" / "sink"
-        session.sink(millrace.ParquetSink(sink, roll_epochs=ROLL_EPOCHS, **NOTHING_ELSE))
+        session.sink(millrace.ParquetSink(sink, roll_epochs=ROLL_EPOCHS, roll_every="1 day"))
         total = len(STREAMS) * ROWS * len(list((source / "files").iterdir()))
         run = session.start()
         run_to(session, total)
