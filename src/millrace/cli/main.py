@@ -42,7 +42,7 @@ class Command(Protocol):
         """Do it; return the exit status."""
 
 
-COMMANDS: tuple[Command, ...] = (demo, inspect, verify, doctor)
+COMMANDS: list[Command] = [demo, inspect, verify, doctor]
 
 
 class _UsageError(MillraceError):

@@ -69,8 +69,10 @@ class Driver:
         if self._process.stdin is not None and not self._process.stdin.closed:
             self._process.stdin.close()
 
-    def dispose(self) -> None:
-        """Make sure that the process is gone, kindly if that works."""
+    def dispose(self, *, kindly: bool) -> None:
+        """Make sure that the process is gone, at its next convenience if there is one."""
+        if not kindly:
+            self.kill()
         self.finish()
         try:
             self._process.wait(STOP_SECONDS)

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,13 +70,13 @@ def run(arguments: argparse.Namespace) -> int:
         story = Story(market.ledger, arguments.seconds)
         try:
             with _shown(console, glyphs, plain=arguments.plain, story=story) as show:
-                Conductor(base, market, story, show, crash=not arguments.no_crash).run()
+                picture = partial(_save_picture, path=arguments.save_svg)
+                crash = not arguments.no_crash
+                Conductor(base, market, story, show, picture, crash=crash).run()
         except KeyboardInterrupt:
             return interrupted()
         findings = judge(base, market.ledger)
         console.print(summary(story, findings, glyphs))
-        if arguments.save_svg is not None:
-            _save_picture(story, arguments.save_svg)
         if arguments.root is not None:
             console.print(f"\nLook around: millrace inspect {base / 'engine'}", soft_wrap=True)
         return 0 if all(each.right for each in findings) else 1
@@ -109,7 +110,7 @@ def _shown(
     from rich.live import Live
 
     from millrace.cli.demo.plain import PlainView
-    from millrace.cli.demo.view import frame
+    from millrace.cli.demo.view import frame, happened
 
     dumb = not console.is_terminal or os.environ.get("TERM") == "dumb"
     if plain or dumb:
@@ -125,12 +126,16 @@ def _shown(
         get_renderable=drawn, console=console, screen=True, refresh_per_second=FRAMES_A_SECOND
     ):
         yield lambda _: None
+    # The live view leaves no trace on the terminal; what happened should.
+    console.print(happened(story.happenings, glyphs), "")
 
 
-def _save_picture(story: Story, path: Path) -> None:
-    """Save the view as it looked at the end of the run."""
+def _save_picture(story: Story, *, path: Path | None) -> None:
+    """Save the view as it looks now, if anybody wants it."""
     from millrace.cli.demo.view import frame
 
+    if path is None:
+        return
     with Path(os.devnull).open("w") as nowhere:
         console = Console(
             record=True, width=SVG_WIDTH, height=SVG_HEIGHT, file=nowhere, force_terminal=True

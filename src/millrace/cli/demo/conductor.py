@@ -31,12 +31,16 @@ PATIENCE_SECONDS = 300.0
 
 @dataclass(slots=True)
 class Conductor:
-    """Runs the demonstration; `show` is called about ten times a second."""
+    """Runs the demonstration.
+
+    `show` is called about ten times a second, and `picture` once, before the market closes.
+    """
 
     base: Path
     market: Market
     story: Story
     show: Callable[[Story], None]
+    picture: Callable[[Story], None]
     crash: bool = True
     driver: Driver | None = None
 
@@ -56,11 +60,15 @@ class Conductor:
                 self._until(lambda: self.story.phase == "running", doing="recovering")
                 self._run_for(AFTERWARDS * self.story.seconds)
             self._until(lambda: self.story.running_for >= self.story.seconds, doing="running")
+            self.picture(self.story)
             self._finish()
+        except KeyboardInterrupt:
+            self.story.tell("stopping, as asked for; once more to stop at once")
+            raise
         finally:
             self.market.close()
             if self.driver is not None:
-                self.driver.dispose()
+                self.driver.dispose(kindly=self.story.opened)
 
     def _start(self) -> None:
         self.driver = Driver(self.base)

@@ -162,12 +162,13 @@ class Story:
     def _epoch(self, document: dict[str, Any]) -> None:
         statistics = EpochStatistics.from_json(document["statistics"])
         self.last, self.state = statistics, document
-        self.epochs.append(Epoch(self.now, statistics.total_seconds, statistics.rows))
         self.merges += statistics.merges
-        if self.ready is None and statistics.rows:
+        if self.ready is not None:
+            self.epochs.append(Epoch(self.now, statistics.total_seconds, statistics.rows))
+        elif statistics.rows:  # a warm-up, which is not measured
             self.ready = self.now
             self.phase = "running"
-            self.tell("the first rows are committed")
+            self.tell("the first rows are committed; the market opens")
         if self.outage is not None and self.outage.ended is None:
             self._recovered(self.outage, statistics)
 
@@ -183,7 +184,7 @@ class Story:
         self.newest[query].extend(document["newest"])
         self.answers[query] = self.answers.get(query, 0) + document["n_rows"]
         written = self.ledger.moment_of(document["first"])
-        if written is not None:
+        if written is not None and self.epochs:
             self.delays.append((self.now, time.monotonic() - written))
 
 

@@ -46,7 +46,7 @@ def frame(story: Story, glyphs: Glyphs, *, width: int, height: int) -> Renderabl
         _kept(story, glyphs, width),
         Text(),
         _heading("what happened", glyphs, width),
-        _happened(story.happenings[-n_happenings:], glyphs),
+        happened(story.happenings[-n_happenings:], glyphs),
     ]
     return Padding(Group(*parts), (0, 1))
 
@@ -170,7 +170,8 @@ def _behind(n_epochs: int) -> str:
     return f"{counted(n_epochs, 'epoch')} behind" if n_epochs > 0 else "up to date"
 
 
-def _happened(happenings: Sequence[Happening], glyphs: Glyphs) -> Table:
+def happened(happenings: Sequence[Happening], glyphs: Glyphs) -> Table:
+    """Draw a line for each happening, with its time and its sign."""
     signs = {"plain": " ", "bad": glyphs.failed, "good": glyphs.done}
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(justify="right", no_wrap=True)

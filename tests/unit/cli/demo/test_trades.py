@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from millrace.cli.demo.questions import DELAY_SECONDS, QUESTIONS
 from millrace.cli.demo.trades import Market
@@ -38,7 +40,7 @@ def test_the_ledger_says_what_the_files_say(tmp_path: Path) -> None:
     assert market.ledger.dead.total() == len(lines) - len(rows)
     assert len(late) > 20
     assert market.ledger.dead.total() > 20
-    meanings = {
+    meanings: dict[str, Callable[[dict[str, Any]], bool]] = {
         "big": lambda row: row["size"] >= 9_000,
         "acme": lambda row: row["symbol"] == "ACME",
         "penny": lambda row: row["price"] < 5,

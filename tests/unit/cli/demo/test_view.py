@@ -46,6 +46,7 @@ def story(tmp_path: Path) -> Story:
     told.hear({"event": "spark", "seconds": 4.2})
     told.hear({"event": "compiled", "seconds": 4.3})
     told.hear({"event": "open", "epoch": -1})
+    told.hear(epoch(0, 10))
     told.hear(epoch(1, 10))
     row = {"id": 1, "symbol": "ACME", "price": 101.5, "size": 300, "_late": True}
     told.hear({"event": "answers", "query": "big", "n_rows": 3, "first": 1, "newest": [row]})
