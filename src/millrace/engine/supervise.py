@@ -10,6 +10,7 @@ same is taken for a query's fault, and the queries are halved until the culprits
 Each probe is an attempt whose work is thrown away. If the epoch fails with no query at all, no
 query is to blame, and the failure goes up to whoever runs the epochs; so does one that no query
 is to blame for, when it has not passed after some tries (a damaged file will not mend itself).
+A query is found guilty only if it fails alone twice: a machine may be lost during a probe too.
 
 Cost: one culprit among n queries takes about 2 log2(n) probes.
 """
@@ -105,7 +106,9 @@ def find_culprits(
         if error is None:
             continue
         if len(some) == 1:
-            found[some[0]] = error
+            again = probe(some)  # a machine may have failed in just this probe
+            if again is not None:
+                found[some[0]] = again
             continue
         half = len(some) // 2
         suspects += [some[half:], some[:half]]
