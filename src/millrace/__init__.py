@@ -45,7 +45,7 @@ _HOMES = {
     "col": "plan.expressions",
     "select": "plan.nodes",
 }
-__all__ = list(_HOMES)  # noqa: PLE0605  one list of names is enough
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -28,10 +28,10 @@ from millrace.engine.catalog import QuerySpec
 from millrace.engine.decide import horizons
 from millrace.engine.delivery import Delivery
 from millrace.engine.epoch import Engine
-from millrace.engine.lane import SinkStatus
 from millrace.engine.local import LocalBackend
 from millrace.engine.registry import Registry
 from millrace.engine.settings import Settings
+from millrace.engine.sink_status import SinkStatus
 from millrace.engine.statistics import EpochStatistics
 from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_specs
 from millrace.engine.streams import StreamSpec
@@ -122,7 +122,7 @@ class Session:
         if self._run is not None:
             self._run.rebind(self._bindings, self._functions)
 
-    def stream(
+    def stream(  # noqa: PLR0913  a declaration has as many words as SQL's
         self,
         name: str,
         source: object,
@@ -278,12 +278,13 @@ class Session:
         known = declared if isinstance(declared, Schema | None) else Schema.of(declared)
         found = None if isinstance(source, Files) else self._backend.schema_of(source)
         if json is None:
-            if known is None and found is None:
+            columns = known or found
+            if columns is None:
                 raise PlanError(
                     f'the columns of stream "{name}" are not known',
                     hint='Declare them: schema="symbol text, price double, ts timestamp".',
                 )
-            return known or found  # type: ignore[return-value]  one of them is there
+            return columns
         if known is None:
             raise PlanError(
                 f'stream "{name}" is JSON text and has no declared columns',

@@ -118,7 +118,7 @@ class Catalog:
         if readers:
             raise PlanError(
                 f'stream "{name}" is in use',
-                detail=f"{len(readers)} queries read it, such as \"{readers[0]}\".",
+                detail=f'{len(readers)} queries read it, such as "{readers[0]}".',
                 hint="Drop the queries first.",
             )
         return replace(self, streams={n: s for n, s in self.streams.items() if n != name})

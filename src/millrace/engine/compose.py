@@ -89,7 +89,9 @@ def _ordered(receipts: list[Receipt]) -> list[Receipt]:
 def _outlived(manifest: Manifest, wanted: Mapping[str, object]) -> list[str]:
     """Return stores of what has been dropped; answers stay until they are delivered."""
     gone = [name for name in manifest.stores if name not in wanted]
-    return [name for name in gone if not manifest.stores[name].queue or not manifest.stores[name].runs]
+    return [
+        name for name in gone if not manifest.stores[name].queue or not manifest.stores[name].runs
+    ]
 
 
 def _merged(
@@ -142,7 +144,10 @@ def _facts(
         mark = watermark(clocks[name], idle, delay=stream.delay, previous=marks.get(name))
         if mark is not None:
             marks[name] = mark
-    digests = [*manifest.facts.get("digests", []), [decision.identity.epoch, decision.identity.digest]]
+    digests = [
+        *manifest.facts.get("digests", []),
+        [decision.identity.epoch, decision.identity.digest],
+    ]
     still = facts.suspended(manifest, catalog)
     return {
         "clocks": clocks,

@@ -50,7 +50,9 @@ def decide(
     )
 
 
-def horizons(manifest: Manifest, catalog: Catalog, keep_rejected: int, clock: int) -> dict[str, int]:
+def horizons(
+    manifest: Manifest, catalog: Catalog, keep_rejected: int, clock: int
+) -> dict[str, int]:
     """Return, for each store, the time before which its rows have expired."""
     marks = facts.watermarks(manifest, catalog)
     found = {DEAD_LETTERS: clock - keep_rejected}

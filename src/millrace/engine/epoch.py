@@ -138,7 +138,11 @@ class Engine:
 
     def _catalog(self, decision: Decision) -> Catalog:
         present = self.registry.catalog
-        return present if present.file == decision.catalog else read_catalog(self.root, decision.catalog)
+        return (
+            present
+            if present.file == decision.catalog
+            else read_catalog(self.root, decision.catalog)
+        )
 
     def _executed(
         self,
@@ -264,9 +268,7 @@ class Engine:
                     self.root.delete(entry.name)
 
 
-def reconsidered(
-    decision: Decision, catalog: Catalog, receipts: list[Receipt]
-) -> Decision | None:
+def reconsidered(decision: Decision, catalog: Catalog, receipts: list[Receipt]) -> Decision | None:
     """Return the decision under which the epoch must be run again, or None if it stands."""
     if any(each.oversize for each in receipts):
         return replace(decision, spread=True)

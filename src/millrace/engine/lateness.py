@@ -87,7 +87,8 @@ class Lateness:
         codes = np.empty(len(encoded.dictionary), np.int32)
         for at, name in enumerate(encoded.dictionary.to_pylist()):
             codes[at] = self._code(name, self._first_position(rows, int(firsts[at])))
-        return codes[local]
+        grouped: np.ndarray = codes[local]
+        return grouped
 
     def _code(self, partition: str, begin: Position) -> int:
         if partition not in self._codes:
@@ -131,4 +132,3 @@ def watermark(
     else:
         return previous
     return reached if previous is None else max(previous, reached)
-

@@ -86,9 +86,7 @@ class Outgoing:
         }
         self._add(self._any_shard(), kinds.LATE, late_store(self._spec), _table(leading, lost))
 
-    def add_dead(
-        self, rows: pa.RecordBatch, places: pa.Array, reason: str, origin: str
-    ) -> None:
+    def add_dead(self, rows: pa.RecordBatch, places: pa.Array, reason: str, origin: str) -> None:
         """Send typed rows that cannot be used to the dead letters, spelt as JSON."""
         spelt = [repr_row(each) for each in rows.to_pylist()]
         rejects = pa.table(

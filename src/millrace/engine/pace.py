@@ -1,4 +1,4 @@
-"""Pace: how many rows an epoch may take, so that it stays under its target.
+r"""Pace: how many rows an epoch may take, so that it stays under its target.
 
 An epoch costs something fixed and something for each row; both drift with the queries, the data
 and the machine. So the limit is not computed from a model but steered: an epoch that took too
@@ -6,7 +6,7 @@ long lowers it in proportion at once, one that filled its limit in less than the
 it, at most by half, until epochs of a full source take about `AIM` of the target.
 
     limit
-      |        ____/\\___/\\____      a source with a backlog: close below the target
+      |        ____/\___/\____      a source with a backlog: close below the target
       |   ____/
       |__/                           small at first: nothing is known yet
 """

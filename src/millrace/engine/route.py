@@ -85,7 +85,7 @@ class Router:
         self._answer(rows, times, late)
         retaining = time.perf_counter()
         self._retain(rows, times, late)
-        self._count(arrived, rows, int(late.sum()))
+        self._count(arrived, int(late.sum()))
         self._seconds["receive"] += selecting - begun
         self._seconds["select"] += retaining - selecting
         self._seconds["retain"] += time.perf_counter() - retaining
@@ -130,10 +130,12 @@ class Router:
             try:
                 hits = matching(query.selection, rows, self._functions)
                 if len(hits):
-                    answer = project(query.selection, rows.take(hits), query.answer, self._functions)
+                    answer = project(
+                        query.selection, rows.take(hits), query.answer, self._functions
+                    )
                     at = hits.to_numpy()
                     self._outgoing.add_results(query, answer, times[at], late[at])
-            except Exception as cause:  # noqa: BLE001  a user's function may raise anything
+            except Exception as cause:
                 self._failures[query.qid] = Failure(
                     query.qid, int(times.min()), type(cause).__name__, str(cause)[:500]
                 )
@@ -147,7 +149,7 @@ class Router:
         keys = hash_columns(rows, self.spec.key or (self.spec.time,))
         self._outgoing.add_rows(rows, keys, times, bucket_of(keys))
 
-    def _count(self, arrived: Arrived, rows: pa.RecordBatch, n_late: int) -> None:
+    def _count(self, arrived: Arrived, n_late: int) -> None:
         rejected = arrived.rejects.num_rows if arrived.rejects is not None else 0
         self._tally = replace(
             self._tally,

@@ -55,9 +55,7 @@ class Settings:
                 hint=f"It is between 1 and {N_BUCKETS}, the number of buckets.",
             )
         if self.spread not in ("auto", "always", "never"):
-            raise PlanError(
-                f'spread is "{self.spread}"', hint='It is "auto", "always" or "never".'
-            )
+            raise PlanError(f'spread is "{self.spread}"', hint='It is "auto", "always" or "never".')
 
     @property
     def shard_bounds(self) -> tuple[int, ...]:

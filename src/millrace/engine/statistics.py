@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -81,6 +81,7 @@ def measure(
         if query is not None and each.store in delta.added:  # not if the query has failed
             by_query[query] = by_query.get(query, 0) + each.rows
     marks: dict[str, int] = delta.facts.get("watermarks", {})
+    stages = [*(each.seconds for each in tallies), *(each.seconds for each in receipts)]
     return EpochStatistics(
         epoch=decision.identity.epoch,
         attempt=decision.attempt,
@@ -93,7 +94,7 @@ def measure(
         results=sum(by_query.values()),
         rows_by_stream=by_stream,
         results_by_query=by_query,
-        seconds={**seconds, **_summed(each.seconds for each in [*tallies, *receipts])},
+        seconds={**seconds, **_summed(stages)},
         bytes_sent=sum(each.sent for each in tallies),
         bytes_written=sum(each.bytes_written for each in receipts),
         runs_added=sum(len(runs) for runs in delta.added.values()),
@@ -105,7 +106,7 @@ def measure(
     )
 
 
-def _summed(parts: Iterable[Any]) -> dict[str, float]:
+def _summed(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     total: dict[str, float] = {}
     for part in parts:
         for stage, seconds in part.items():

@@ -108,9 +108,7 @@ def clock_at(clock: int, known: list[tuple[Position, int]], begin: Position) -> 
     return max([clock, *(newest for start, newest in known if list(start) < list(begin))])
 
 
-def hidden_lateness(
-    clocks: dict[str, int], tallies: Iterable[Tally], delay: int
-) -> bool:
+def hidden_lateness(clocks: dict[str, int], tallies: Iterable[Tally], delay: int) -> bool:
     """Say whether a segment took a row for punctual that an earlier segment makes late."""
     listed = list(tallies)
     known = segments_of(listed)

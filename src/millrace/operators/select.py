@@ -7,7 +7,7 @@ the rows for which it is true.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import assert_never
+from typing import Any, TypeAlias, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +28,8 @@ from millrace.plan.expressions import (
 from millrace.plan.nodes import Selection
 
 Function = Callable[..., pa.Array]
-Datum = pa.Array | pa.Scalar
+Datum: TypeAlias = Any
+"""An Arrow array, or a scalar that stands for one; Arrow has no types for mypy."""
 
 _COMPARE: dict[Comparison, str] = {
     "=": "equal",
@@ -64,9 +65,7 @@ def project(
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def evaluate(
-    node: Expression, batch: pa.RecordBatch, functions: Mapping[str, Function]
-) -> Datum:
+def evaluate(node: Expression, batch: pa.RecordBatch, functions: Mapping[str, Function]) -> Datum:
     """Evaluate a bound expression over a batch."""
     match node:
         case Column(name):
@@ -94,10 +93,10 @@ def evaluate(
 
 def _compare(operator: Comparison, left: Datum, right: Datum) -> Datum:
     for side, other in ((left, right), (right, left)):
-        if isinstance(side, pa.Scalar) and pa.types.is_string(side.type):
-            if pa.types.is_timestamp(other.type) or pa.types.is_date(other.type):
-                instant = side.cast(pa.timestamp("us", tz="UTC"))
-                left, right = (instant, right) if side is left else (left, instant)
+        text = isinstance(side, pa.Scalar) and pa.types.is_string(side.type)
+        if text and (pa.types.is_timestamp(other.type) or pa.types.is_date(other.type)):
+            instant = side.cast(pa.timestamp("us", tz="UTC"))
+            left, right = (instant, right) if side is left else (left, instant)
     return pc.call_function(_COMPARE[operator], _one_type(left, right))
 
 

@@ -279,7 +279,7 @@ def random_schedule(chance: random.Random) -> Schedule:
         return Schedule(points=tuple(f"{p}={a}@{chance.randint(1, 5)}" for p, a in each))
     if kind == "cluster":
         blows = tuple(Blow("executor", epoch) for epoch in epochs[::3])
-        between = (Blow("between", 0),) if chance.random() < 0.5 else ()
+        between = (Blow("between", -1),) if chance.random() < 0.5 else ()
         hang = ("step.before=hang@1",) if between else ()
         return Schedule((*between, *blows), hang, CLUSTER)
     kinds = ["driver", "worker", "worker", "worker", "daemon", "source"]

@@ -1,0 +1,1 @@
+"""What everything means, in slow plain Python."""
