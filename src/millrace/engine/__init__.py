@@ -1,0 +1,1 @@
+"""Epochs: decided, logged, run, committed, delivered and supervised; knows no Spark."""

@@ -1,0 +1,1 @@
+"""Arrays in, arrays out; the only home of numba."""

@@ -1,0 +1,1 @@
+"""What is done to batches: selecting, hashing keys, putting rows in canonical order."""
