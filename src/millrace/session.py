@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from millrace.connectors.compiled import compile_readers
 from millrace.connectors.files import Files
 from millrace.connectors.sinks.sink import Sink
 from millrace.engine import facts
@@ -155,6 +156,8 @@ class Session:
             json,
             isinstance(source, Files),
         )
+        if json is not None or (isinstance(source, Files) and source.is_text):
+            compile_readers()
         self._declare(spec)
         self._bindings[name] = Binding(self.engine.registry.catalog.stream(name), source)
         if self._run is not None:

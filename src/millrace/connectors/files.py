@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from millrace.connectors.formats.options import ReadOptions
-from millrace.connectors.splits import FORMATS, Format
+from millrace.connectors.splits import FORMATS, Format, ending_format
 from millrace.errors import PlanError
 
 
@@ -39,6 +39,11 @@ class Files:
                 f'format "{self.format}" does not exist',
                 detail=f"The formats are {', '.join(FORMATS)}.",
             )
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the files are known to be text, by their format or the pattern's ending."""
+        return (self.format or ending_format(self.path)) in ("ndjson", "csv")
 
     def to_json(self) -> dict[str, Any]:
         """Spell the source for the process that lists its files."""

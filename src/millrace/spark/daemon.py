@@ -51,7 +51,9 @@ def preload() -> None:
             importlib.import_module(name)
     with contextlib.suppress(ImportError):
         importlib.import_module("millrace.engine.warm").warm()
-        importlib.import_module("millrace.connectors.decode").warm_decoders()
+        readers = importlib.import_module("millrace.connectors.compiled")
+        if readers.readers_are_compiled():
+            readers.warm_decoders()
     # A worker collects garbage after each task. What is frozen is neither looked at again (so
     # that each collection is short) nor written to (so that its pages stay shared).
     gc.collect()
