@@ -143,6 +143,16 @@ WAYS: dict[str, tuple[Callable[..., object], dict[str, Any], dict[str, Any]]] = 
 }
 
 
+@pytest.fixture
+def adaptive(way: str, spark: SparkSession) -> Iterator[None]:
+    """Plan one of the ways adaptively, as a session that a user brings may do."""
+    chosen = way == "Parquet by descriptors"
+    spark.conf.set("spark.sql.adaptive.enabled", str(chosen).lower())
+    yield
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+
+
+@pytest.mark.usefixtures("adaptive")
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_gives_the_answers_of_the_engine_without_spark(
     way: str,
