@@ -77,7 +77,7 @@ class SparkRun:
         functions: Mapping[str, Function],
     ) -> None:
         self._spark, self._engine = spark, engine
-        self._bindings, self._functions = bindings, functions
+        self._bindings, self._functions = dict(bindings), dict(functions)
         forget(engine.root)  # another root may have stood here before
         self._checkpoint = Checkpoint(engine.root)
         self._checkpoint.make_fit(engine)
@@ -122,7 +122,7 @@ class SparkRun:
         """Finish the epoch in flight and go on with other sources or functions."""
         with self._query_lock:
             self._union(bindings, functions)  # sources that do not go together are refused here
-            self._bindings, self._functions = bindings, functions
+            self._bindings, self._functions = dict(bindings), dict(functions)
             self._write_pace()
             self._stop_query()
             self._stopping.clear()
