@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -34,6 +35,9 @@ examples:
   millrace demo --root /tmp/demo     keeps everything; then: millrace inspect /tmp/demo/engine
   millrace demo --plain | tee log    one line a second
 """
+
+_FONT_FACE = re.compile(r"@font-face \{.*?\}", re.DOTALL)
+"""Rich's pictures fetch a font from afar; ours do with what is there."""
 
 SVG_WIDTH, SVG_HEIGHT = 100, 36
 FRAMES_A_SECOND = 8
@@ -141,8 +145,9 @@ def _save_picture(story: Story, *, path: Path | None) -> None:
             record=True, width=SVG_WIDTH, height=SVG_HEIGHT, file=nowhere, force_terminal=True
         )
         console.print(frame(story, UNICODE, width=SVG_WIDTH, height=SVG_HEIGHT))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        console.save_svg(str(path), title="millrace demo")
+        drawn = console.export_svg(title="millrace demo")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_FONT_FACE.sub("", drawn), encoding="utf-8")
 
 
 def _positive(text: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -48,10 +49,21 @@ def highest(samples: Samples, cells: Sequence[float]) -> list[float]:
     return found
 
 
-def bounds(now: float, width: int, cell: float) -> list[float]:
+def cell(seconds: float, width: int) -> float:
+    """Choose how long a cell is, so that all of a run is seen at once.
+
+    Examples
+    --------
+    >>> cell(20.0, 60), cell(31.0, 60), cell(100.0, 60)
+    (0.5, 1.0, 2.0)
+    """
+    return 0.5 * max(math.ceil(2 * seconds / width), 1)
+
+
+def bounds(now: float, width: int, length: float) -> list[float]:
     """Return the bounds of the cells; they stand still, and the last one is complete."""
-    stop = int(now / cell) * cell
-    return [stop - cell * (width - at) for at in range(width + 1)]
+    stop = int(now / length) * length
+    return [stop - length * (width - at) for at in range(width + 1)]
 
 
 def draw(

@@ -80,7 +80,7 @@ def _status(story: Story, glyphs: Glyphs) -> Text:
 
 def _flow(story: Story, glyphs: Glyphs, width: int) -> Table:
     n_cells = max(min(width - WORDS_BESIDE, 80), 8)
-    cells = sparkline.bounds(story.now, n_cells, 0.5 if n_cells >= 60 else 1.0)
+    cells = sparkline.bounds(story.now, n_cells, sparkline.cell(story.running_for, n_cells))
     outage = story.outage
     dead = None if outage is None else (outage.began, outage.ended or story.now)
 
