@@ -70,6 +70,7 @@ class Engine:
         self.root, self.registry, self.delivery = root, registry, delivery
         self.settings, self._clock, self.wait = settings, clock, wait
         self._store = store
+        self._tidied = False  # whoever was here before may have died while tidying
         self.statistics: deque[EpochStatistics] = deque(maxlen=1_000)
 
     @property
@@ -259,13 +260,16 @@ class Engine:
 
     def _tidy(self, catalog: Catalog) -> None:
         """Take a snapshot when one is due, and delete what nothing names any more."""
-        if self._store.snapshot_if_due():
-            self._store.collect_garbage()
-            forget(self.root, keep=self.manifest.files())
-            self.registry.forget_before(catalog.sequence)
-            for entry in self.root.list("epochs/"):
-                if int(entry.name[7:19]) < self.manifest.epoch:
-                    self.root.delete(entry.name)
+        if not self._store.snapshot_if_due() and self._tidied:
+            return
+        self._tidied = False
+        self._store.collect_garbage()
+        forget(self.root, keep=self.manifest.files())
+        self.registry.forget_before(catalog.sequence)
+        for entry in self.root.list("epochs/"):
+            if int(entry.name[7:19]) < self.manifest.epoch:
+                self.root.delete(entry.name)
+        self._tidied = True
 
 
 def reconsidered(decision: Decision, catalog: Catalog, receipts: list[Receipt]) -> Decision | None:
