@@ -48,7 +48,7 @@ def _batches(spec: StreamSpec, share: Sequence[Sequence[Row]], random: Random) -
     begin: list[int | str] | None = None
     if spec.ordered and mixed:
         begin = [int(str(mixed[0][PLACE]))]
-    return [_arrived(spec, rows, begin) for rows in _cut(mixed, 3, random)]
+    return [_arrived(spec, rows, begin) for rows in _cut(mixed, 2, random)]
 
 
 def _mixed(share: Sequence[Sequence[Row]], random: Random) -> list[Row]:

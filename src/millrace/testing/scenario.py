@@ -1,0 +1,117 @@
+"""A scenario: a few dozen tiny epochs in which everything happens that an engine can meet.
+
+Rows are late, without a time, NaN and NULL; they expire; one partition falls silent for a while.
+Queries come and go in every epoch, one under the same name again and again, one fails on a row
+and is suspended. A stream is dropped and declared anew. What an epoch holds depends on its
+number alone, so a run that was disturbed can be compared with one that was not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millrace.connectors.files import Files
+from millrace.engine.local import Feed
+from millrace.operators.select import Function
+from millrace.plan.expressions import call, col
+from millrace.plan.nodes import Selection, select
+from millrace.testing.oracle.epochs import Arrivals, Row
+
+COLUMNS = "part text, at bigint, ts timestamp, value double, tag text"
+STEP = 10
+"""By how much event time and the wall clock move in an epoch, in us."""
+FUSSY_EPOCH = 18
+"""In this epoch a row comes that the function `fussy` refuses."""
+
+
+def fussy(values: pa.Array) -> pa.Array:
+    """Compare with 1; raise for the one row that is infinite."""
+    if pc.any(pc.is_inf(values)).as_py():
+        message = "infinite"
+        raise ValueError(message)
+    return pc.greater(values, 1.0)
+
+
+FUNCTIONS: dict[str, Function] = {"fussy": fussy}
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What is fed and asked in each epoch."""
+
+    n_epochs: int = 34
+
+    def clock(self, epoch: int) -> int:
+        """Return the wall clock when the epoch is decided."""
+        return 1_000 + STEP * epoch
+
+    def streams(self, epoch: int) -> dict[str, dict[str, Any]]:
+        """Return the declarations in force: the arguments of `Session.stream`."""
+        delays: dict[str, Any] = {"time": "ts", "delay": 12, "schema": COLUMNS}
+        found = {
+            "kafka": {
+                **delays, "source": Feed(), "partition": "part", "order": "at", "key": "tag",
+                "retain": 80, "idle": 3 * STEP,
+            },
+            "files": {**delays, "source": Files("/nowhere"), "retain": 40},
+        }  # fmt: skip
+        if epoch % 16 != 9:
+            found["brief"] = {**delays, "source": Feed()}
+        return found
+
+    def queries(self, epoch: int) -> dict[str, Selection]:
+        """Return the queries in force."""
+        found = {
+            "all": select("kafka"),
+            "dear": select("kafka", "tag", "value", where=col("value") > 1.0),
+            "filed": select("files", "at", where=(col("tag") == "x") | col("value").is_null()),
+            "fussy": select("kafka", "value", where=call("fussy", col("value"))),
+        }
+        for born in range(max(epoch - 1, 0), epoch + 1):
+            found[f"q{born}"] = select("kafka", "at", where=col("at") > 3 * born)
+        if epoch % 10 not in (5, 6):
+            found["again"] = select("files", "tag", mark=(epoch + 3) // 10)
+        if epoch % 16 != 9:
+            found["briefly"] = select("brief", "value")
+        return found
+
+    def arrivals(self, epoch: int) -> Arrivals:
+        """Return the rows of an epoch, by stream and source partition."""
+        partitions = ("a",) if epoch % 16 in range(6, 12) else ("a", "b")
+        found = {
+            "kafka": {name: self._rows(epoch, f"kafka {name}", name) for name in partitions},
+            "files": {"": self._rows(epoch, "files")},
+        }
+        if epoch % 16 != 9:
+            found["brief"] = {"": self._rows(epoch, "brief")}
+        return found
+
+    def digest(self, epoch: int) -> str:
+        """Identify the input of an epoch."""
+        return f"digest of {epoch}"
+
+    def _rows(self, epoch: int, source: str, part: str | None = None) -> list[Row]:
+        random = Random(f"{source} {epoch}")
+        rows: list[Row] = []
+        for number in range(0 if epoch % 7 == 3 else 4):
+            late = random.random() < 0.2
+            time = 1_000 + STEP * epoch + random.randrange(-10, 10) - (25 if late else 0)
+            values = [None, -0.0, math.nan, 0.5, 1.5, 2.5]
+            rows.append(
+                {
+                    "part": part,
+                    "at": 4 * epoch + number,
+                    "ts": None if random.random() < 0.05 else time,
+                    "value": random.choice(values),
+                    "tag": random.choice(["x", "y", None]),
+                }
+            )
+        if epoch == FUSSY_EPOCH and part == "a":
+            rows[-1] = {**rows[-1], "value": math.inf}
+        return rows

@@ -1,0 +1,47 @@
+"""Undisturbed runs, one for each configuration, and a fast place for what is delivered."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from millrace import failpoints
+from millrace.testing.configurations import CONFIGURATIONS, Configuration, configuration
+from millrace.testing.harness import Record, undisturbed
+from millrace.testing.scenario import Scenario
+
+Places = Callable[[], Path]
+
+_MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture(scope="session")
+def places() -> Iterator[Places]:
+    """Make new directories, in memory where the system has one, since a sink syncs its files."""
+    base = Path(tempfile.mkdtemp(dir=_MEMORY if _MEMORY.is_dir() else None))
+    yield lambda: Path(tempfile.mkdtemp(dir=base))
+    shutil.rmtree(base)
+
+
+@pytest.fixture(scope="session", params=CONFIGURATIONS, ids=lambda how: how.name)
+def record(request: pytest.FixtureRequest, places: Places) -> Record:
+    """The undisturbed run of each configuration in turn."""
+    how: Configuration = request.param
+    return undisturbed(Scenario(), how, places())
+
+
+@pytest.fixture(scope="session")
+def spread_record(places: Places) -> Record:
+    """The undisturbed run of a configuration in which every kind of file is written."""
+    return undisturbed(Scenario(), configuration("files"), places())
+
+
+@pytest.fixture(autouse=True)
+def nothing_armed() -> Iterator[None]:
+    """Leave no failpoint armed behind."""
+    yield
+    failpoints.disarm()

@@ -1,0 +1,167 @@
+"""A process dies at every failpoint, in every configuration: nothing is lost, nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from millrace.failpoints import POINTS
+from millrace.testing.configurations import CONFIGURATIONS, Configuration
+from millrace.testing.harness import (
+    Crash,
+    Disturbed,
+    Process,
+    Record,
+    check_sound,
+    contents,
+    undisturbed,
+)
+from millrace.testing.scenario import Scenario
+
+Places = Callable[[], Path]
+
+# What a configuration cannot reach, by its nature. Everything else has to be reached.
+UNREACHED = {"unmerged": {"merge.before", "merge.after"}}
+
+# In these all three passings are tried, in the others one of them.
+THOROUGH = ("spread", "files")
+
+EPOCHS_AFTER = 2
+
+
+def passings(record: Record, point: str) -> list[tuple[int, int]]:
+    """Choose passings of a point: the first, one in the middle, the last."""
+    known = record.passings[point]
+    chosen = [known[0], known[len(known) // 2], known[-1]]
+    if record.how.name in THOROUGH:
+        return list(dict.fromkeys(chosen))
+    number = [each.name for each in CONFIGURATIONS].index(record.how.name)
+    return [chosen[(number + POINTS.index(point)) % 3]]
+
+
+def check_delivered(record: Record, process: Process, directory: Path) -> None:
+    """Check that the files so far are those of the undisturbed run, to the byte."""
+    stop = process.session.sinks()[0].next_epoch
+    found = contents(directory)
+    expected = {name: data for name, data in record.delivered.items() if last_epoch(name) < stop}
+
+    assert list(found) == list(expected)
+    assert found == expected
+
+
+def check_happened(run: Disturbed, record: Record) -> None:
+    """Check that crashes were no empty threat; a merge may have become due in another epoch."""
+    merging = {"merge.before", "merge.after"}
+    missed = [each.point for each in run.crashes if each.point not in run.happened]
+    assert set(missed) <= merging
+    assert set(run.happened) | merging >= set(record.passings)
+    assert len(run.happened) > 0.9 * len(run.crashes)
+
+
+def last_epoch(name: str) -> int:
+    return int(name.removesuffix(".parquet").rpartition("-")[2])
+
+
+def test_every_failpoint_is_reached_or_listed(record: Record) -> None:
+    assert record.unreached == UNREACHED.get(record.how.name, set())
+
+
+def test_what_comes_out_does_not_depend_on_the_configuration(
+    record: Record, spread_record: Record
+) -> None:
+    assert record.after == spread_record.after
+    assert record.delivered == spread_record.delivered
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_changes_nothing(record: Record, point: str, places: Places) -> None:
+    if point in UNREACHED.get(record.how.name, set()):
+        pytest.skip("listed as unreached")
+    for epoch, nth in passings(record, point):
+        directory = places()
+        run = Disturbed(record, [Crash(epoch, point, nth)], directory)
+
+        process = run.run(stop=epoch + 1 + EPOCHS_AFTER)
+
+        assert run.happened == [point]
+        last = min(epoch + EPOCHS_AFTER, record.scenario.n_epochs - 1)
+        assert process.observe() == record.after[last]
+        check_delivered(record, process, directory)
+        check_sound(run.files)
+
+
+def test_a_crash_in_every_epoch_changes_nothing(record: Record, places: Places) -> None:
+    """Every epoch has its crash, each point has some; an epoch run again is cut otherwise."""
+    crashes, directory = one_crash_an_epoch(record), places()
+    run = Disturbed(record, crashes, directory, moved=True)
+    process = run.run()
+    process.close()
+
+    check_happened(run, record)
+    assert process.observe() == record.after[-1]
+    assert contents(directory) == record.delivered
+    check_sound(run.files)
+    assert len(run.files.list("")) <= record.n_files + 20
+
+
+def one_crash_an_epoch(record: Record, action: str = "raise") -> list[Crash]:
+    """Choose a point for each epoch: the one that was chosen least of those it passes."""
+    used = dict.fromkeys(record.passings, 0)
+    crashes = []
+    for epoch in range(record.scenario.n_epochs):
+        possible = [
+            point for point, known in record.passings.items() if epoch in {at for at, _ in known}
+        ]
+        point = min(possible, key=lambda each: (used[each], len(record.passings[each])))
+        used[point] += 1
+        crashes.append(Crash(epoch, point, action=action))
+    return crashes
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_during_the_recovery_changes_nothing(
+    spread_record: Record, point: str, places: Places
+) -> None:
+    """The first crash is early in an epoch, so that the second finds all points before it."""
+    record, directory = spread_record, places()
+    first = "register.before" if point.startswith("register") else "log.before"
+    passed = [epoch for epoch, _ in record.passings[point]]
+    # The registry has snapshots too, but those are not taken again.
+    epoch = max(each for each in passed if each % 8 == 0 or not point.startswith("snapshot"))
+    crashes = [Crash(epoch, first), Crash(epoch, point)]
+    run = Disturbed(record, crashes, directory)
+    process = run.run(stop=epoch + 1 + EPOCHS_AFTER)
+
+    assert run.happened == [first, point]
+    last = min(epoch + EPOCHS_AFTER, record.scenario.n_epochs - 1)
+    assert process.observe() == record.after[last]
+    check_delivered(record, process, directory)
+
+
+@pytest.mark.parametrize("action", ["fail", "full"])
+def test_an_error_of_the_disk_in_every_epoch_changes_nothing(
+    record: Record, action: str, places: Places
+) -> None:
+    if (action == "fail") != (record.how.name in THOROUGH):
+        pytest.skip("one of the two errors for each configuration")
+    crashes, directory = one_crash_an_epoch(record, action), places()
+    run = Disturbed(record, crashes, directory)
+    process = run.run()
+    process.close()
+
+    check_happened(run, record)
+    assert process.observe() == record.after[-1]
+    assert contents(directory) == record.delivered
+    check_sound(run.files)
+
+
+def test_the_same_run_twice_is_the_same(places: Places) -> None:
+    """Otherwise a difference found above would not have to come from a crash."""
+    how: Configuration = CONFIGURATIONS[1]
+    first, second = (undisturbed(Scenario(12), how, places()) for _ in range(2))
+
+    assert first.after == second.after
+    assert first.delivered == second.delivered
+    assert first.passings == second.passings
