@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from millrace.engine.backend import Binding
 from millrace.engine.epoch import Engine
+from millrace.engine.pace import FIRST_LIMIT
 from millrace.errors import PlanError
 from millrace.operators.select import Function
 from millrace.schema import Schema
@@ -42,11 +43,14 @@ class SparkBackend:
         fence.record_child(own)
 
     def schema_of(self, source: object) -> Schema | None:
-        """Return the columns of a streaming DataFrame."""
+        """Return the columns of a streaming DataFrame, or of what a function of a limit makes."""
+        if callable(source):
+            return self.schema_of(source(FIRST_LIMIT))
         if not isinstance(source, DataFrame) or not source.isStreaming:
             raise PlanError(
                 f"a stream cannot be read from {type(source).__name__}",
-                hint="Give a streaming DataFrame (spark.readStream...) or millrace.Files.",
+                hint="Give a streaming DataFrame (spark.readStream...), a function that makes one "
+                "for a limit of rows, or millrace.Files.",
             )
         source_names(source)
         return Schema.from_arrow(to_arrow_schema(source.schema, timezone="UTC"))

@@ -14,7 +14,6 @@ file is damaged): those end the run, and `wait` raises them.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import tempfile
 import threading
@@ -28,7 +27,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from millrace.engine.backend import Binding
 from millrace.engine.decide import next_due
 from millrace.engine.epoch import Engine
-from millrace.engine.pace import Pace
 from millrace.errors import (
     CorruptionError,
     FencedError,
@@ -41,6 +39,7 @@ from millrace.spark import union
 from millrace.spark.checkpoint import Checkpoint
 from millrace.spark.control import ControlFile
 from millrace.spark.execution import SparkExecution
+from millrace.spark.pacing import Pacing
 from millrace.state.run_file import forget
 from millrace.time import SECOND, WallClock
 
@@ -81,7 +80,6 @@ class SparkRun:
         forget(engine.root)  # another root may have stood here before
         self._checkpoint = Checkpoint(engine.root)
         self._checkpoint.make_fit(engine)
-        self._pace = Pace(engine.settings.target)
         self._epoch_lock = threading.Lock()
         self._query_lock = threading.RLock()
         self._stopping = threading.Event()
@@ -89,9 +87,10 @@ class SparkRun:
         self._failure: BaseException | None = None
         engine.wait = self._wait
         self._directory = tempfile.TemporaryDirectory(prefix="millrace-")
-        self._control = ControlFile(Path(self._directory.name) / "control.json")
+        scratch = Path(self._directory.name)
+        self._control = ControlFile(scratch / "control.json")
+        self._pacing = Pacing(engine.settings, scratch / "pace.json")
         try:
-            self._write_pace()
             self.nudge()
             self._query = self._start_query()
         except BaseException:
@@ -123,7 +122,6 @@ class SparkRun:
         with self._query_lock:
             self._union(bindings, functions)  # sources that do not go together are refused here
             self._bindings, self._functions = dict(bindings), dict(functions)
-            self._write_pace()
             self._stop_query()
             self._stopping.clear()
             self.nudge()
@@ -165,8 +163,8 @@ class SparkRun:
             self._failure = error
             raise
         self._failure = None
-        if statistics is not None and self._pace.follow(statistics):
-            self._write_pace()
+        if statistics is not None:
+            self._pacing.follow(statistics)
 
     def _await_interruption(self) -> None:
         """Leave an epoch undone because the query is stopped.
@@ -194,10 +192,11 @@ class SparkRun:
             bindings,
             functions,
             control_file=self._control.path,
-            pace_file=self._pace_file,
+            pacing=self._pacing,
         )
 
     def _start_query(self) -> StreamingQuery:
+        self._pacing.bind(self._bindings)
         chunks = self._union(self._bindings, self._functions)
         writer = chunks.writeStream.foreachBatch(self._epoch)
         writer = writer.option("checkpointLocation", str(self._checkpoint.path))
@@ -210,23 +209,14 @@ class SparkRun:
             pass  # the epoch in flight has ended; the next one is refused
         self._query.stop()
 
-    @property
-    def _pace_file(self) -> Path:
-        return Path(self._directory.name) / "pace.json"
-
-    def _write_pace(self) -> None:
-        fixed = self._engine.settings.rows
-        limits = {name: fixed or self._pace.limit(name) for name in self._bindings}
-        fresh = self._pace_file.with_suffix(".new")
-        fresh.write_text(json.dumps(limits))
-        fresh.replace(self._pace_file)
-
     def _supervise(self) -> None:
         """Start the query again whenever it ends by itself."""
         restarts, started = 0, time.monotonic()
         while not self._ended.wait(POLL_SECONDS):
             cause = self._cause_of_end()
             if cause is None:
+                if self._pacing.outgrown():
+                    self.rebind(self._bindings, self._functions)
                 continue
             if isinstance(cause, FATAL):
                 _logger.error("run ended: %s", cause)

@@ -21,6 +21,7 @@ from millrace.engine.streams import StreamSpec
 from millrace.operators.select import Function
 from millrace.spark import control, file_source
 from millrace.spark.chunk_rows import CHUNK_DDL
+from millrace.spark.pacing import Pacing
 from millrace.spark.source_names import require_distinct
 from millrace.spark.tasks import route_files, route_rows
 
@@ -38,11 +39,14 @@ def build(
     functions: Mapping[str, Function],
     *,
     control_file: Path,
-    pace_file: Path,
+    pacing: Pacing,
 ) -> DataFrame:
     """Return the union of all bound streams and the control source."""
-    frames = {name: each.source for name, each in bindings.items()}
-    require_distinct({name: each for name, each in frames.items() if isinstance(each, DataFrame)})
+    sources = {
+        name: each.source(pacing.limit(name)) if callable(each.source) else each.source
+        for name, each in bindings.items()
+    }
+    require_distinct({name: each for name, each in sources.items() if isinstance(each, DataFrame)})
     branches = [
         spark.readStream.format(control.FORMAT)
         .option("path", str(control_file))
@@ -50,7 +54,8 @@ def build(
         .load()
     ]
     branches += [
-        _branch(spark, root, binding, functions, pace_file) for binding in bindings.values()
+        _branch(spark, root, Binding(bindings[name].spec, source), functions, pacing.file)
+        for name, source in sources.items()
     ]
     return reduce(DataFrame.union, branches)
 
