@@ -39,6 +39,7 @@ def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
                 "route.after=kill@3",
                 "commit.before=kill@4",
                 "deliver.promised=kill@2",
+                "log.before=full@3",  # no kill, but the supervisor has to start the query again
             )
         )
     )

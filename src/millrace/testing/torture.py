@@ -15,7 +15,7 @@ A schedule is a list of blows, each due when an epoch has been committed:
     source      SIGKILL of a process in which Spark asks one of our sources for offsets
     executor    SIGKILL of an executor, on `local-cluster`
     between     SIGKILL of both executors in turn, while a shard's step hangs behind the shuffle
-    point       a failpoint in a task or in the driver: kill or segfault
+    point       a failpoint in a task or in the driver: kill, segfault, full disk, input error
 
 It ends with status 1, and the seed, at the first difference.
 """
@@ -52,6 +52,7 @@ IN_DRIVER = (
     "log.before", "log.after", "receipts.after", "commit.before", "commit.after", "epoch.after",
     "deliver.before", "deliver.written", "deliver.promised", "deliver.renamed", "deliver.after",
 )  # fmt: skip
+DEADLY = {"kill", "segfault"}
 AT_ONCE_SECONDS = 0.1
 POLL_SECONDS = 0.01
 
@@ -200,7 +201,7 @@ class Torturer:
                 each.close()
             self._drivers.clear()
         for point, mark in zip(schedule.points, marks, strict=True):
-            if mark.exists() and "hang" not in point:
+            if mark.exists() and DEADLY & set(point.replace("@", "=").split("=")):
                 self.tally.add("point")
                 self._say(f"kill {self.tally.total}: failpoint {point}")
         self._say(f"run {self._n_runs}: {time.monotonic() - begun:.1f} s")
@@ -273,8 +274,8 @@ def random_schedule(chance: random.Random) -> Schedule:
     kind = chance.choice(["local", "local", "points", "cluster"])
     epochs = sorted(chance.sample(range(N_EPOCHS - 2), 8))
     if kind == "points":
-        chosen = [*chance.sample(IN_TASKS, 2), *chance.sample(IN_DRIVER, 2)]
-        actions = [chance.choice(["kill", "segfault"]) for _ in chosen]
+        chosen = [*chance.sample(IN_TASKS, 2), *chance.sample(IN_DRIVER, 3)]
+        actions = [chance.choice(["kill", "kill", "segfault", "full", "fail"]) for _ in chosen]
         each = zip(chosen, actions, strict=True)
         return Schedule(points=tuple(f"{p}={a}@{chance.randint(1, 5)}" for p, a in each))
     if kind == "cluster":
