@@ -71,6 +71,7 @@ class Story:
     last: EpochStatistics | None = None
     state: dict[str, Any] = field(default_factory=dict)
     answers: dict[str, int] = field(default_factory=dict)
+    heard_of: dict[str, int] = field(default_factory=dict)
     newest: dict[str, deque[dict[str, Any]]] = field(
         default_factory=lambda: {each.name: deque(maxlen=NEWEST) for each in QUESTIONS}
     )
@@ -180,7 +181,10 @@ class Story:
         self.tell(f"recovered in {took:.1f} s{spark}, at epoch {statistics.epoch}", "good")
 
     def _answered(self, document: dict[str, Any]) -> None:
-        query = document["query"]
+        query, epoch = document["query"], document["epoch"]
+        if epoch <= self.heard_of.get(query, -1):  # a callback may come again after a crash
+            return
+        self.heard_of[query] = epoch
         self.newest[query].extend(document["newest"])
         self.answers[query] = self.answers.get(query, 0) + document["n_rows"]
         written = self.ledger.moment_of(document["first"])

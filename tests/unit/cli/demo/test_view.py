@@ -37,6 +37,17 @@ def epoch(number: int, n_rows: int) -> dict[str, object]:
     }
 
 
+def answers(number: int, *rows: dict[str, object]) -> dict[str, object]:
+    return {
+        "event": "answers",
+        "query": "big",
+        "epoch": number,
+        "n_rows": 3,
+        "first": 1,
+        "newest": list(rows),
+    }
+
+
 @pytest.fixture
 def story(tmp_path: Path) -> Story:
     """A story with everything in it: answers, a dead letter, a kill and a recovery."""
@@ -49,7 +60,7 @@ def story(tmp_path: Path) -> Story:
     told.hear(epoch(0, 10))
     told.hear(epoch(1, 10))
     row = {"id": 1, "symbol": "ACME", "price": 101.5, "size": 300, "_late": True}
-    told.hear({"event": "answers", "query": "big", "n_rows": 3, "first": 1, "newest": [row]})
+    told.hear(answers(1, row))
     told.hear({"event": "dead", "reason": "not JSON", "raw": '{"id":' + "9" * 300})
     told.killed()
     told.hear({"event": "spark", "seconds": 3.1})
@@ -90,6 +101,13 @@ def test_a_frame_tells_of_the_kill_and_the_recovery(story: Story) -> None:
     assert "✔ recovered in 0.0 s (3.1 s of it Spark's start), at epoch 2" in page
     assert "callback up to date (failing)" in page
     assert "1 late row, 1 dead letter" in page
+
+
+def test_answers_that_are_delivered_again_count_once(story: Story) -> None:
+    story.hear(answers(1))
+    story.hear(answers(2))
+
+    assert story.answers["big"] == 6
 
 
 def test_a_terminal_without_unicode_gets_none(story: Story) -> None:
