@@ -8,6 +8,7 @@ without order go to any task in any order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from random import Random
 
 import pyarrow as pa
@@ -40,7 +41,7 @@ def _cut(rows: Sequence[Row], n_most: int, random: Random) -> list[Sequence[Row]
     n_cuts = random.randrange(min(n_most, len(rows))) if rows else 0
     cuts = sorted(random.sample(range(1, len(rows)), n_cuts)) if n_cuts else []
     bounds = [0, *cuts, len(rows)]
-    return [rows[first:stop] for first, stop in zip(bounds, bounds[1:], strict=False) if rows]
+    return [rows[first:stop] for first, stop in pairwise(bounds) if rows]
 
 
 def _batches(spec: StreamSpec, share: Sequence[Sequence[Row]], random: Random) -> list[Arrived]:

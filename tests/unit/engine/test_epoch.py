@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 
+import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.connectors.files import Files
 from millrace.connectors.sinks import MemorySink
 from millrace.engine import facts
-from millrace.engine.decision import Identity
+from millrace.engine.catalog import QuerySpec
+from millrace.engine.decision import Decision, Identity
+from millrace.engine.epoch import Execution, reconsidered
 from millrace.engine.inprocess import InProcess
 from millrace.engine.local import Feed
-from millrace.plan.expressions import col
+from millrace.engine.receipt import Receipt
+from millrace.engine.streams import StreamSpec
+from millrace.engine.supervise import ExecutionError
+from millrace.engine.tally import Segment, Tally
+from millrace.errors import StoreFullError
+from millrace.operators.select import Function
+from millrace.plan.expressions import call, col
 from millrace.plan.nodes import Selection, select
-from millrace.session import Session
+from millrace.session import Query, Session
 from millrace.state.memory_root import MemoryRoot
+from millrace.state.root import Data, Root
 from millrace.testing.bag import Bag, bag, bag_of
 from millrace.testing.configurations import CONFIGURATIONS, Configuration, configuration
+from millrace.testing.mortal_root import MortalRoot
 from millrace.testing.oracle.epochs import Asked, Epoch, Outcome, Row, outcome_of
 from millrace.testing.spreading import spread
 from millrace.time import ManualClock
@@ -121,8 +132,10 @@ def some_questions(draw: st.DrawFn) -> list[Question]:
 class Played:
     """A session that has run some epochs under a configuration."""
 
-    def __init__(self, how: Configuration, *, idle: int | None = None) -> None:
-        self.how, self.root, self.clock = how, MemoryRoot(), ManualClock()
+    def __init__(
+        self, how: Configuration, *, idle: int | None = None, root: Root | None = None
+    ) -> None:
+        self.how, self.root, self.clock = how, root or MemoryRoot(), ManualClock()
         self.session = Session(self.root, clock=self.clock, threads=False)
         feed = Feed(SCHEMA)
         self.session.stream(
@@ -138,7 +151,7 @@ class Played:
         self.session.engine.delivery.committed(self.session.engine.manifest)
 
     @property
-    def streams(self) -> list:  # type: ignore[type-arg]
+    def streams(self) -> list[StreamSpec]:
         return list(self.session.engine.registry.catalog.streams.values())
 
     def run(self, epochs: Sequence[Epoch], questions: Sequence[Question], seed: int) -> None:
@@ -147,7 +160,7 @@ class Played:
             for number, epoch in enumerate(epochs):
                 self._ask(questions, number)
                 self.clock.set(epoch.clock)
-                self._run(number, epoch, random)
+                self._run(number, epoch, random, {}, lambda inner: inner)
 
     def _ask(self, questions: Sequence[Question], number: int) -> None:
         for each in questions:
@@ -156,7 +169,35 @@ class Played:
             if each.asked.stop == number:
                 self.session.change({"do": "drop query", "name": each.asked.name})
 
-    def _run(self, number: int, epoch: Epoch, random: Random) -> None:
+    def run_one(
+        self,
+        number: int,
+        epoch: Epoch,
+        *,
+        functions: Mapping[str, Function] | None = None,
+        wrap: Callable[[InProcess], Execution] = lambda inner: inner,
+        pump: bool = True,
+    ) -> None:
+        with self.how.applied():
+            self._run(number, epoch, Random(0), functions or {}, wrap, pump=pump)
+
+    def last_decision(self) -> Decision:
+        return Decision.read(self.root, self.root.list("epochs/")[-1].name)
+
+    @property
+    def queries(self) -> list[QuerySpec]:
+        return list(self.session.engine.registry.catalog.queries.values())
+
+    def _run(
+        self,
+        number: int,
+        epoch: Epoch,
+        random: Random,
+        functions: Mapping[str, Function],
+        wrap: Callable[[InProcess], Execution],
+        *,
+        pump: bool = True,
+    ) -> None:
         engine = self.session.engine
         engine.settings = self.how.settings_of(number)
         tasks = [
@@ -164,9 +205,10 @@ class Played:
             for spec in self.streams
             for task in spread(spec, epoch.arrivals[spec.name], self.how.n_tasks, random)
         ]
-        execution = InProcess(self.root, tasks, arrange=self.how.arranged)
-        engine.run(Identity("query", number, f"digest {number}"), execution)
-        engine.delivery.pump()
+        execution = InProcess(self.root, tasks, functions, self.how.arranged)
+        engine.run(Identity("query", number, f"digest {number}"), wrap(execution))
+        if pump:
+            engine.delivery.pump()
 
     def answers(self, name: str) -> Bag:
         if not self.sink.n_rows(name):
@@ -210,3 +252,210 @@ def test_epochs_mean_what_the_oracle_says(
     played.run(epochs, questions, seed)
 
     check(played, outcome_of(played.streams, epochs, [each.asked for each in questions]), questions)
+
+
+@FEWER
+@given(
+    some_epochs(),
+    st.lists(st.sampled_from(CONFIGURATIONS), min_size=2, max_size=2, unique=True),
+    st.integers(0, 1000),
+)
+def test_cuts_into_epochs_do_not_matter_where_sources_have_order(
+    epochs: list[Epoch], two: list[Configuration], seed: int
+) -> None:
+    """Every partition has a row in the first epoch: one that is new later meets a watermark."""
+    first = Epoch({name: _first_rows(name) for name in STREAMS})
+    whole = Epoch({name: _joined(epochs, name) for name in STREAMS})
+    outcomes = []
+    for how, cut in zip(two, ([first, *epochs], [first, whole]), strict=True):
+        played = Played(how)
+        played.run(cut, [question("all", "kafka", 0, 99)], seed)
+        outcomes.append(_without_epochs(played))
+
+    assert outcomes[0] == outcomes[1]
+
+
+def _first_rows(stream: str) -> Rows:
+    names = PARTITIONS if stream == "kafka" else ("",)
+    row = {"at": 0, "ts": 0, "value": 1.0, "tag": "x"}
+    return {name: [{"part": name or None, **row}] for name in names}
+
+
+def _joined(epochs: Sequence[Epoch], stream: str) -> Rows:
+    names = PARTITIONS if stream == "kafka" else ("",)
+    return {
+        name: [row for epoch in epochs for row in epoch.arrivals[stream][name]] for name in names
+    }
+
+
+def _without_epochs(played: Played) -> list[object]:
+    session, answers = played.session, played.sink.table("all")
+    found: list[object] = [bag_of(answers, ["_time", "_late", *NAMES])]
+    for stream in ("kafka", "files"):
+        found.append(bag_of(session.history(stream), NAMES))
+        found.append(bag_of(session.late_rows(stream), ["_position", *NAMES]))
+    found.append(bag_of(session.dead_letters(), ["stream", "position"]))
+    found.append(session.engine.manifest.facts["clocks"])
+    found.append(session.engine.manifest.facts["watermarks"])
+    return found
+
+
+def rows(*times: int | None, first: int = 0, part: str = "a") -> dict[str, list[Row]]:
+    return {
+        part: [
+            {"part": part, "at": first + at, "ts": time, "value": float(at), "tag": "x"}
+            for at, time in enumerate(times)
+        ]
+    }
+
+
+def only(stream: str, partitions: Mapping[str, Sequence[Row]]) -> Epoch:
+    return Epoch({name: partitions if name == stream else {} for name in STREAMS})
+
+
+def test_a_stream_declared_anew_has_no_past() -> None:
+    played = Played(configuration("plain"))
+    played.run([only("kafka", rows(1_000))], [], 0)
+    session = played.session
+    session.drop_stream("kafka")
+    session.stream("kafka", Feed(SCHEMA), time="ts", partition="part", order="at", retain=RETAIN)
+
+    played.run_one(1, only("kafka", rows(1, 2)))
+
+    assert session.late_rows("kafka").num_rows == 0
+    assert session.history("kafka").num_rows == 2
+    assert session.engine.manifest.facts["clocks"]["kafka"] == {"a": 2}
+
+
+def test_answers_of_a_dropped_query_are_delivered_and_then_forgotten() -> None:
+    played = Played(configuration("plain"))
+    played.session.query("all", select("kafka"))
+    played.run_one(0, only("kafka", rows(1, 2, 3)), pump=False)
+    played.session.change({"do": "drop query", "name": "all"})
+    played.run_one(1, only("kafka", {}))
+
+    assert played.sink.n_rows("all") == 3
+    for number in (2, 3):
+        played.run_one(number, only("kafka", {}))
+    assert not [name for name in played.session.engine.manifest.stores if "all" in name]
+
+
+def test_segments_of_other_cuts_are_decided_anew() -> None:
+    """A replay may find its partitions cut elsewhere; see `reconsidered`."""
+    played = Played(configuration("plain"))
+    played.run([only("kafka", rows(1))], [], 0)
+    catalog = played.session.engine.registry.catalog
+    decision = played.last_decision()
+    before: dict[str, list[tuple[list[int | str], int]]] = {"a": [([0], 50), ([10], 60)]}
+    logged = replace(decision, segments={"kafka": before})
+    cut_elsewhere = [Segment("a", [0], 40, 40), Segment("a", [5], 60, 45)]
+    receipts = [Receipt(0, tallies=(Tally("kafka", segments=tuple(cut_elsewhere)),))]
+
+    again = reconsidered(logged, catalog, receipts)
+
+    assert again is not None
+    assert again.segments == {"kafka": {"a": [([0], 40), ([5], 60)]}}
+    assert reconsidered(again, catalog, receipts) is None
+
+
+class Exploding:
+    """An execution whose tasks die while some queries run."""
+
+    def __init__(self, inner: InProcess, culprits: set[int]) -> None:
+        self.inner, self.culprits, self.n_runs = inner, culprits, 0
+
+    def execute(self, decision: Decision) -> list[Receipt]:
+        self.n_runs += 1
+        if self.n_runs == 1:
+            raise ExecutionError("no room", signature="full", blames_query=False)
+        running = self.culprits - set(decision.suspended)
+        if running:
+            raise ExecutionError(f"died of {min(running)}", signature=f"died of {min(running)}")
+        return self.inner.execute(decision)
+
+
+@pytest.mark.parametrize("culprits", [{3}, {1, 8}, {2, 3, 4}])
+def test_queries_that_take_tasks_down_are_quarantined_and_the_others_go_on(
+    culprits: set[int],
+) -> None:
+    played = Played(configuration("plain"))
+    for number in range(1, 9):
+        played.session.query(f"q{number}", select("kafka", "at"))
+    qids = {each.name: each.qid for each in played.queries}
+    guilty = {qids[f"q{number}"] for number in culprits}
+
+    played.run_one(0, only("kafka", rows(1, 2)), wrap=lambda inner: Exploding(inner, guilty))
+
+    for number in range(1, 9):
+        query = Query(played.session, f"q{number}")
+        if number in culprits:
+            assert query.failure is not None
+            assert query.failure["code"] == "quarantined"
+            assert query.failure["message"] == f"died of {query.spec.qid}"
+            assert played.sink.n_rows(query.name) == 0
+        else:
+            assert query.failure is None
+            assert played.sink.n_rows(query.name) == 2
+
+
+def test_a_query_that_raises_is_suspended_with_nothing_kept_until_it_is_resumed() -> None:
+    def touchy(values: pa.Array) -> pa.Array:
+        if 1.0 in values.to_pylist():
+            raise ZeroDivisionError("one")
+        return pa.repeat(pa.scalar(value=True), len(values))
+
+    played = Played(configuration("tasks"))
+    played.session.function("touchy", touchy, returns="boolean")
+    query = played.session.query("touchy", select("kafka", where=call("touchy", col("value"))))
+    played.session.query("all", select("kafka"))
+    functions = {"touchy": touchy}
+    played.run_one(0, only("kafka", rows(5, 6, 7)), functions=functions)
+    played.run_one(1, only("kafka", rows(8, first=4)), functions=functions)
+
+    assert query.failure is not None
+    assert (query.failure["code"], query.failure["message"]) == ("ZeroDivisionError", "one")
+    assert query.failure["epoch"] == 0
+    assert (played.sink.n_rows("touchy"), played.sink.n_rows("all")) == (0, 4)
+    assert played.session.engine.manifest.facts["counts"]["results"] == 4
+    query.resume()
+    assert query.failure is None
+    played.run_one(2, only("kafka", rows(9, first=5)), functions=functions)
+    assert played.sink.n_rows("touchy") == 1
+
+
+def test_a_failure_that_no_query_is_to_blame_for_goes_up_in_the_end() -> None:
+    class Broken:
+        n_runs = 0
+
+        def execute(self, _decision: Decision) -> list[Receipt]:
+            self.n_runs += 1
+            raise ExecutionError("damaged", signature="damaged", blames_query=False)
+
+    played, broken = Played(configuration("plain")), Broken()
+    played.session.engine.wait = lambda _seconds: None
+
+    with pytest.raises(ExecutionError, match="damaged"):
+        played.session.engine.run(Identity("query", 0, ""), broken)
+
+    assert broken.n_runs == 8
+    played.run_one(0, only("kafka", rows(1)))
+    assert played.session.engine.manifest.epoch == 0
+
+
+def test_a_full_disk_is_waited_for() -> None:
+    class Full(MortalRoot):
+        n_refused = 3
+
+        def put_if_absent(self, name: str, data: Data) -> bool:
+            if name.startswith("commits/") and self.n_refused:
+                self.n_refused -= 1
+                raise StoreFullError("no room is left")
+            return super().put_if_absent(name, data)
+
+    waits: list[float] = []
+    played = Played(configuration("plain"), root=Full(MemoryRoot()))
+    played.session.engine.wait = waits.append
+    played.run_one(0, only("kafka", rows(1)))
+
+    assert len(waits) == 3
+    assert played.session.engine.manifest.epoch == 0

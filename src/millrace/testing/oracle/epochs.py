@@ -122,8 +122,11 @@ def _pass_time(outcome: Outcome, spec: StreamSpec, idle: set[str]) -> None:
     outcome.watermarks[spec.name] = mark
     if spec.retain is not None:
         kept = outcome.history.get(spec.name, [])
-        outcome.history[spec.name] = [
-            row
-            for row in kept
-            if mark - spec.retain <= row[spec.time]  # type: ignore[operator]  a dead row is not here
-        ]
+        expired = mark - spec.retain
+        outcome.history[spec.name] = [row for row in kept if _time(spec, row) >= expired]
+
+
+def _time(spec: StreamSpec, row: Row) -> int:
+    time = row[spec.time]
+    assert isinstance(time, int), "a row without a time is in no history"
+    return time
