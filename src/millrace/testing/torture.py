@@ -250,6 +250,8 @@ class Torturer:
         if blow.kind == "between":
             mark = directory / "mark0"
             self._await(lambda: [1] if mark.exists() else [], driver)
+            decided = list((directory / "root" / "epochs").iterdir())
+            assert decided, "the step that hangs belongs to an epoch"
             yield from self._await(lambda: _below(driver, "executor"), driver)
             return
         found = self._await(lambda: _below(driver, blow.kind), driver)
