@@ -9,6 +9,7 @@ sends a single mark instead; the driver then runs the epoch again, spread out.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -88,7 +89,7 @@ class Outgoing:
 
     def add_dead(self, rows: pa.RecordBatch, places: pa.Array, reason: str, origin: str) -> None:
         """Send typed rows that cannot be used to the dead letters, spelt as JSON."""
-        spelt = [repr_row(each) for each in rows.to_pylist()]
+        spelt = [spelt_row(each) for each in rows.to_pylist()]
         rejects = pa.table(
             {
                 "ordinal": places.cast(pa.int64()),
@@ -153,6 +154,6 @@ def _table(leading: dict[str, pa.Array], rows: pa.RecordBatch) -> pa.Table:
     return pa.Table.from_arrays([*leading.values(), *rows.columns], names=names)
 
 
-def repr_row(row: dict[str, object]) -> bytes:
-    """Spell one row for a person; used for the rare row that is set aside."""
-    return repr(row).encode()
+def spelt_row(row: dict[str, object]) -> bytes:
+    """Spell one row as JSON; used for the rare row that is set aside."""
+    return json.dumps(row, default=str, ensure_ascii=False).encode()

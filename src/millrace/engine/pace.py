@@ -1,14 +1,18 @@
 r"""Pace: how many rows an epoch may take, so that it stays under its target.
 
 An epoch costs something fixed and something for each row; both drift with the queries, the data
-and the machine. So the limit is not computed from a model but steered: an epoch that took too
-long lowers it in proportion at once, one that filled its limit in less than the target raises
-it, at most by half, until epochs of a full source take about `AIM` of the target.
+and the machine. So the limit is steered: an epoch that took too long lowers it in proportion at
+once, one that filled its limit in less than the goal raises it, at most by half. Two epochs that
+differ much in their rows tell the fixed part from the rest.
 
     limit
       |        ____/\___/\____      a source with a backlog: close below the target
       |   ____/
       |__/                           small at first: nothing is known yet
+
+The goal is `AIM` of the target. Where the fixed part alone comes near it (a loaded machine, a
+target that is too ambitious) fewer rows would not make epochs quick, only work dear; so the
+goal is then that rows cost half as much again as nothing at all.
 """
 
 from __future__ import annotations
@@ -19,7 +23,9 @@ FIRST_LIMIT = 100_000
 LEAST = 1_000
 MOST = 1 << 40
 AIM = 0.8
+OVERHEAD = 1.5
 FULL = 0.5
+APART = 1.3
 
 
 class Pace:
@@ -28,6 +34,8 @@ class Pace:
     def __init__(self, target: int) -> None:
         self._target = target / 1e6
         self._limits: dict[str, int] = {}
+        self._fixed = 0.0
+        self._last = (0, 0.0)
 
     def limit(self, stream: str) -> int:
         """Return how many rows of a stream the next epoch may take."""
@@ -36,6 +44,7 @@ class Pace:
     def follow(self, statistics: EpochStatistics) -> bool:
         """Learn from an epoch; return whether a limit has changed."""
         taken = statistics.total_seconds
+        self._learn(sum(statistics.rows_by_stream.values()), taken)
         changed = False
         for stream, rows in statistics.rows_by_stream.items():
             limit = self.limit(stream)
@@ -50,9 +59,20 @@ class Pace:
         return dict(self._limits)
 
     def _next(self, limit: int, rows: int, taken: float) -> int:
-        wanted = AIM * self._target / max(taken, 1e-6)
-        if taken > self._target:
-            return max(LEAST, int(min(limit, max(rows, LEAST)) * max(wanted, 0.1)))
+        goal = max(AIM * self._target, OVERHEAD * self._fixed)
+        factor = (goal - self._fixed) / max(taken - self._fixed, 1e-6)
+        if taken > max(goal, self._target):
+            return max(LEAST, int(min(limit, max(rows, LEAST)) * max(factor, 0.1)))
         if rows >= FULL * limit:
-            return min(MOST, int(limit * min(max(wanted, 1.0), 1.5)))
+            return min(MOST, int(limit * min(max(factor, 1.0), 1.5)))
         return limit
+
+    def _learn(self, rows: int, taken: float) -> None:
+        """Tell the fixed part of the cost from the rest, where two epochs differ enough."""
+        few, many = sorted([self._last, (rows, taken)])
+        if few[0] and many[0] > APART * few[0]:
+            per_row = max(many[1] - few[1], 0.0) / (many[0] - few[0])
+            self._fixed = max(few[1] - per_row * few[0], 0.0)
+        if rows:
+            self._last = (rows, taken)
+            self._fixed = min(self._fixed, taken)
