@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from millrace.engine.streams import StreamSpec
+from millrace.engine.streams import StreamSpec, check_name
 from millrace.errors import NameTakenError, PlanError, UnknownNameError
 from millrace.plan.bind import nearest
 from millrace.plan.nodes import Selection
@@ -32,6 +32,9 @@ class QuerySpec:
     answer: pa.Schema
     generation: int = 0
     paused: bool = False
+
+    def __post_init__(self) -> None:
+        check_name("query", self.name)
 
     def to_json(self) -> dict[str, Any]:
         """Spell the query as JSON."""

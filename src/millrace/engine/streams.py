@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any, Self
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -11,6 +12,8 @@ from millrace.errors import PlanError, SchemaError
 from millrace.plan.bind import nearest
 from millrace.schema import Schema, type_name
 from millrace.time import print_duration
+
+LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class StreamSpec:
     born: int = 0
 
     def __post_init__(self) -> None:
+        check_name("stream", self.name)
         for role, names in (("time", (self.time,)), ("key", self.key), ("order", self.order)):
             for name in names:
                 _require_column(self, role, name)
@@ -96,6 +100,20 @@ class StreamSpec:
         delay = f" DELAY {print_duration(self.delay)}" if self.delay else ""
         retain = f" RETAIN {print_duration(self.retain)}" if self.retain else ""
         return f"STREAM {self.name} ({self.schema}) TIMESTAMP BY {self.time}{delay}{retain}"
+
+
+def check_name(kind: str, name: str) -> None:
+    """Raise unless `name` may stand for a stream or a query; sinks make folders of them."""
+    if not name or name.startswith("_"):
+        raise PlanError(
+            f'{kind} name "{name}" is reserved',
+            detail='Names that are empty or start with "_" belong to millrace.',
+        )
+    if len(quote(name, safe="")) > LONGEST_NAME:
+        raise PlanError(
+            f'{kind} name "{name[:40]}..." is too long',
+            detail=f"Spelt as in an address it has more than {LONGEST_NAME} characters.",
+        )
 
 
 def _require_order(spec: StreamSpec, name: str, kind: pa.DataType) -> None:
