@@ -48,7 +48,7 @@ def test_a_row_without_a_time_is_a_dead_letter_and_its_neighbours_are_not(
     assert letter["reason"] == 'the time column "ts" is NULL'
     assert letter["source"].startswith("spark partition")
     assert letter["position"] == 4  # the order column says where it stood
-    assert b"'number': 4" in letter["raw"]
+    assert b'"number": 4' in letter["raw"]
 
 
 def test_text_that_is_not_json_is_kept_as_it_came_by_both_ways(
