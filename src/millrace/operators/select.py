@@ -92,6 +92,8 @@ def evaluate(node: Expression, batch: pa.RecordBatch, functions: Mapping[str, Fu
 
 
 def _compare(operator: Comparison, left: Datum, right: Datum) -> Datum:
+    if left.type == right.type == pa.null():
+        return pa.scalar(None, pa.bool_())
     for side, other in ((left, right), (right, left)):
         text = isinstance(side, pa.Scalar) and pa.types.is_string(side.type)
         if text and (pa.types.is_timestamp(other.type) or pa.types.is_date(other.type)):
