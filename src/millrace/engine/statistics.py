@@ -19,7 +19,7 @@ class EpochStatistics:
     Parameters
     ----------
     seconds
-        The stages: `decide`, `log`, `run` (the tasks, as the driver sees them), `commit`, and
+        The stages: `decide` (and log), `run` (the tasks, as the driver sees them), `commit`, and
         inside `run` the tasks' own `receive`, `select`, `retain`, `sort`, `merge`, `write`,
         summed over tasks.
     lag
@@ -50,7 +50,7 @@ class EpochStatistics:
     @property
     def total_seconds(self) -> float:
         """How long the epoch took in the driver, from its call to its commit."""
-        return sum(self.seconds.get(stage, 0.0) for stage in ("decide", "log", "run", "commit"))
+        return sum(self.seconds.get(stage, 0.0) for stage in ("decide", "run", "commit"))
 
     def to_json(self) -> dict[str, Any]:
         """Spell it as JSON."""
