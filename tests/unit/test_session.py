@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,7 +39,7 @@ def session() -> Iterator[Session]:
         yield opened
 
 
-def trades(session: Session, **words: Any) -> None:  # noqa: ANN401  the words of Session.stream
+def trades(session: Session, **words: Any) -> None:
     session.stream("trades", Feed(COLUMNS), **{"time": "ts", **words})
 
 
@@ -77,7 +78,7 @@ def test_what_was_declared_is_there_when_the_program_starts_again() -> None:
     for _ in range(2):
         with Session(root, threads=False) as session:
             trades(session, delay=5)
-            session.query("big", select("trades", where=col("price") > float("nan")))
+            session.query("odd", select("trades", where=col("price") > math.nan))  # noqa: PLW0177
             assert session.engine.registry.catalog.sequence == 2
 
 
@@ -117,11 +118,11 @@ def test_late_rows_and_dead_letters_are_tables(session: Session) -> None:
     assert b'"price": 4.0' in letter["raw"]
 
 
-def declared(**words: Any) -> Callable[[Session], object]:  # noqa: ANN401
+def declared(**words: Any) -> Callable[[Session], object]:
     return lambda session: trades(session, **words)
 
 
-def asked(selection: Any) -> Callable[[Session], object]:  # noqa: ANN401
+def asked(selection: Any) -> Callable[[Session], object]:
     return lambda session: session.query("q", selection)
 
 
@@ -136,7 +137,7 @@ REFUSED = {
         asked(select("trades", where=call("dear", col("price")))), UnknownNameError,
         "Register it with Session.function"),
     "a name for two queries": (
-        lambda session: [session.query("q", select("trades", each)) for each in ("price", "symbol")],
+        lambda session: [session.query("q", select("trades", each)) for each in ("price", "ts")],
         NameTakenError, 'query "q" exists already'),
     "a reserved column": (
         asked(select("trades", _time=col("price"))), PlanError, 'column name "_time" is reserved'),

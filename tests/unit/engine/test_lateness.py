@@ -103,7 +103,11 @@ def test_places_are_comparable_and_null_comes_first(
     spec = StreamSpec("s", schema, "ts", 0, "part", ("at",))
     task = Lateness(spec, decision({}))
     batch = pa.RecordBatch.from_arrays(
-        [["p", "q"], pa.array(values, schema.type_of("at")), pa.array([1, 1], schema.type_of("ts"))],
+        [
+            ["p", "q"],
+            pa.array(values, schema.type_of("at")),
+            pa.array([1, 1], schema.type_of("ts")),
+        ],
         schema=schema.to_arrow(),
     )
 

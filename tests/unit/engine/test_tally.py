@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -31,7 +33,7 @@ def late(clock: int, times: list[int]) -> list[bool]:
 
 def cut(times: list[int], cuts: list[int]) -> list[tuple[int, list[int]]]:
     bounds = sorted({0, *(each for each in cuts if each < len(times)), len(times)})
-    return [(first, times[first:stop]) for first, stop in zip(bounds, bounds[1:], strict=False)]
+    return [(first, times[first:stop]) for first, stop in pairwise(bounds)]
 
 
 def segment(clock: int, first: int, times: list[int]) -> Segment:

@@ -1,0 +1,121 @@
+"""Composing a commit: the order of receipts does not matter, and what is dropped is what may be."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from millrace.engine.catalog import Catalog
+from millrace.engine.compose import compose, consumed_runs, inline_runs
+from millrace.engine.decision import Decision, Identity
+from millrace.engine.receipt import Receipt, Written
+from millrace.engine.streams import StreamSpec
+from millrace.engine.tally import Segment, Tally
+from millrace.plan.nodes import select
+from millrace.schema import Schema
+from millrace.state.manifest import Manifest, apply
+
+SCHEMA = Schema.of("x bigint, ts timestamp")
+
+
+def catalog() -> Catalog:
+    stream = StreamSpec("s", SCHEMA, "ts", 5, retain=100, idle=10)
+    query = {
+        "qid": 0, "name": "q", "selection": select("s", "x").to_json(), "answer": [["x", "bigint"]],
+        "generation": 0, "paused": False,
+    }  # fmt: skip
+    made = Catalog().apply({"do": "add stream", "stream": stream.to_json()})
+    return made.apply({"do": "add query", "query": query})
+
+
+def decision(epoch: int = 0, **words: Any) -> Decision:
+    return Decision(Identity("spark", epoch, f"d{epoch}"), 0, 1, 1_000, "c", {}, **words)
+
+
+def rows(low: int) -> pa.Table:
+    keys = pa.array([low, low + 1], pa.uint64())
+    times = pa.array([5, 6], pa.timestamp("us", "UTC"))
+    return pa.table({"_key": keys, "_time": [5, 6], "x": [1, 2], "ts": times})
+
+
+def answers() -> pa.Table:
+    return pa.table({"_key": pa.array([1], pa.uint64()), "_time": [5], "_late": [False], "x": [1]})
+
+
+def receipts() -> list[Receipt]:
+    made = []
+    for shard in range(3):
+        tables = {
+            Written("rows/s.1", shard, 2): rows(10 * shard),
+            Written("results/q.1", shard, 1): answers(),
+        }
+        tally = Tally(
+            "s", rows=2, results=2 - shard, segments=(Segment(f"p{shard}", [0], 50 + shard, 50),)
+        )
+        inline = {each.label: table for each, table in tables.items()}
+        made.append(Receipt(shard, tuple(tables), inline, (tally,) if shard < 2 else ()))
+    return made
+
+
+def composed(given: list[Receipt], manifest: Manifest | None = None, **words: Any) -> Any:
+    parts = {"term": 1, "dropped": {}, "verdicts": {}, **words}
+    return compose(manifest or Manifest(), catalog(), decision(), given, **parts)
+
+
+def test_the_order_of_receipts_does_not_matter() -> None:
+    spelt = {str(composed(list(order)).to_json()) for order in permutations(receipts())}
+    labels = {tuple(inline_runs(list(order))) for order in permutations(receipts())}
+
+    assert len(spelt) == len(labels) == 1
+
+
+def test_history_becomes_one_run_of_all_shards_and_answers_one_a_shard() -> None:
+    manifest = apply(Manifest(), composed(receipts()))
+
+    assert [len(run.pieces) for run in manifest.stores["rows/s.1"].runs] == [3]
+    assert [len(run.pieces) for run in manifest.stores["results/q.1"].runs] == [1, 1, 1]
+    assert manifest.facts["counts"] == {"rows": 4, "late": 0, "dead": 0, "results": 3}
+    assert manifest.facts["clocks"] == {"s": {"p0": 50, "p1": 51}}
+    assert manifest.facts["watermarks"] == {"s": 45}
+    assert manifest.facts["seen"] == {"s": {"p0": 1_000, "p1": 1_000}}
+
+
+def test_nothing_is_kept_of_a_query_that_failed() -> None:
+    delta = composed(receipts(), verdicts={1: {"generation": 0}})
+
+    assert list(delta.added) == ["rows/s.1"]
+    assert delta.facts["counts"]["results"] == 0
+    assert delta.facts["suspended"] == {"1": {"generation": 0}}
+
+
+def test_a_partition_that_had_rows_is_not_idle() -> None:
+    idle = {"s": ["p0", "p9"]}
+    delta = compose(
+        Manifest(), catalog(), decision(idle=idle), receipts(), term=1, dropped={}, verdicts={}
+    )
+
+    assert delta.facts["idle"] == {"s": ["p9"]}
+
+
+@pytest.mark.parametrize(("needed", "dropped"), [(None, (0, 1, 2)), (0, ()), (1, (0, 1, 2))])
+def test_answers_go_when_every_sink_has_passed_them(
+    needed: int | None, dropped: tuple[int, ...]
+) -> None:
+    manifest = apply(Manifest(), composed(receipts()))
+
+    gone = consumed_runs(manifest, lambda _query: needed)
+
+    assert gone == ({"results/q.1": dropped} if dropped else {})
+
+
+def test_a_dropped_query_keeps_its_store_while_answers_wait_and_a_stream_does_not() -> None:
+    manifest = apply(Manifest(), composed(receipts()))
+    empty = compose(manifest, Catalog(sequence=4), decision(1), [], term=1, dropped={}, verdicts={})
+
+    assert sorted(empty.removed) == ["late/s.1", "rows/s.1"]
+    after = apply(manifest, empty)
+    assert sorted(after.stores) == ["dead letters", "results/q.1"]
+    assert after.facts["clocks"] == {}

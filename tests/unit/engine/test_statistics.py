@@ -1,0 +1,48 @@
+"""Statistics add up: to what the oracle counts, and to what the manifest holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from millrace.engine.statistics import EpochStatistics
+from millrace.state.memory_root import MemoryRoot
+from millrace.testing.configurations import CONFIGURATIONS, Configuration
+from millrace.testing.harness import Process, conditions
+from millrace.testing.scenario import Scenario
+
+N_EPOCHS = 12
+
+
+@pytest.mark.parametrize("how", CONFIGURATIONS[:5], ids=lambda how: how.name)
+def test_statistics_of_all_epochs_add_up_to_the_totals(how: Configuration, tmp_path: Path) -> None:
+    scenario = Scenario(N_EPOCHS)
+    with conditions(how):
+        process = Process(scenario, how, MemoryRoot(), tmp_path, 0)
+        for epoch in range(N_EPOCHS):
+            process.step(epoch)
+    listed = process.session.statistics()
+    manifest = process.engine.manifest
+
+    assert [each.epoch for each in listed] == list(range(N_EPOCHS))
+    for name in ("rows", "late", "dead", "results"):
+        assert sum(getattr(each, name) for each in listed) == manifest.facts["counts"][name]
+    fed = [
+        sum(len(rows) for parts in scenario.arrivals(each).values() for rows in parts.values())
+        for each in range(N_EPOCHS)
+    ]
+    assert [each.rows for each in listed] == fed
+    for each in listed:
+        assert sum(each.rows_by_stream.values()) == each.rows
+        assert sum(each.results_by_query.values()) == each.results
+        assert 0 < each.seconds["run"] <= each.total_seconds
+        assert {"decide", "commit", "sort", "write"} <= set(each.seconds)
+        assert not each.rows or {"receive", "select", "retain"} <= set(each.seconds)
+
+
+def test_statistics_survive_json() -> None:
+    made = EpochStatistics(3, 1, 77, spread=True, rows_by_stream={"s": 2}, seconds={"run": 0.5})
+
+    assert EpochStatistics.from_json(made.to_json()) == made
+    assert made.total_seconds == 0.5
