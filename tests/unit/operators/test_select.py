@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator as operators
 from collections.abc import Callable
 from typing import Any, assert_never
 
@@ -32,6 +33,12 @@ from millrace.plan.expressions import (
 from millrace.plan.nodes import select
 from millrace.schema import Schema
 
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operators.lt,
+    "<=": operators.le,
+    ">": operators.gt,
+    ">=": operators.ge,
+}
 SCHEMA = Schema.of("x double, n bigint, s text, b boolean")
 Row = dict[str, Scalar]
 
@@ -102,9 +109,7 @@ def compared(operator: str, left: Scalar, right: Scalar) -> bool | None:
         left, right = float(left), float(right)
     if operator in ("=", "<>"):
         return (left == right) == (operator == "=")
-    return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[
-        operator
-    ]
+    return _ORDERS[operator](left, right)
 
 
 def batch(rows: list[Row]) -> pa.RecordBatch:
