@@ -31,7 +31,8 @@ def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
     torturer.run_in_peace()
     _check_the_quiet_run(tmp_path / "run1" / "out")
     torturer.run_under(Schedule(in_parts))
-    torturer.run_under(Schedule(tuple(Blow("driver", epoch) for epoch in (-1, 2, 5, 8, 11))))
+    drivers = tuple(Blow("driver", epoch) for epoch in (-1, 2, 5, 8))
+    torturer.run_under(Schedule((*drivers, Blow("jvm", 11))))
     torturer.run_under(
         Schedule(
             points=(
@@ -49,7 +50,7 @@ def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
     tally = torturer.tally
     assert tally.total >= 20, tally
     assert set(tally.kills) == {
-        "worker", "daemon", "source", "driver", "point", "between", "executor",
+        "worker", "daemon", "source", "driver", "jvm", "point", "between", "executor",
     }  # fmt: skip
     assert tally.overlaps >= 3, "a driver was started while the JVM of the one before lived"
 
@@ -71,5 +72,5 @@ def test_a_seed_says_what_will_be_killed() -> None:
 
     assert drawn[0] == drawn[1]
     assert {blow.kind for each in drawn[0] for blow in each.blows} == {
-        "driver", "worker", "daemon", "source", "executor", "between",
+        "driver", "jvm", "worker", "daemon", "source", "executor", "between",
     }  # fmt: skip

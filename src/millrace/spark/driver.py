@@ -8,7 +8,7 @@
 The engine handles everything that concerns one epoch, its retries included. What escapes from
 it ends the StreamingQuery; the supervisor then starts it again with backoff, except after
 failures that a restart cannot cure (another engine has the root, the checkpoint is foreign, a
-file is damaged): those end the run, and `wait` raises them.
+file is damaged, the JVM is gone): those end the run, and `wait` raises them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -32,6 +33,7 @@ from millrace.errors import (
     FencedError,
     FormatVersionError,
     IdentityError,
+    MachineError,
     MillraceError,
 )
 from millrace.operators.select import Function
@@ -43,7 +45,8 @@ from millrace.spark.pacing import Pacing
 from millrace.state.run_file import forget
 from millrace.time import SECOND, WallClock
 
-FATAL = (FencedError, IdentityError, CorruptionError, FormatVersionError)
+FATAL = (FencedError, IdentityError, CorruptionError, FormatVersionError, MachineError)
+JVM_GONE = (Py4JNetworkError, ConnectionError)
 LONGEST_BACKOFF = 60.0
 STEADY_SECONDS = 60.0
 POLL_SECONDS = 0.1
@@ -207,7 +210,8 @@ class SparkRun:
         self._stopping.set()
         with self._epoch_lock:
             pass  # the epoch in flight has ended; the next one is refused
-        self._query.stop()
+        with contextlib.suppress(*JVM_GONE):
+            self._query.stop()
 
     def _supervise(self) -> None:
         """Start the query again whenever it ends by itself."""
@@ -234,10 +238,17 @@ class SparkRun:
     def _cause_of_end(self) -> BaseException | None:
         """Return why the query has ended by itself, None if it runs."""
         with self._query_lock:
-            if self._ended.is_set() or self._query.isActive:
-                return None
-            if self._failure is None:
-                self._failure = self._query.exception() or RuntimeError("it was stopped")
+            try:
+                if self._ended.is_set() or self._query.isActive:
+                    return None
+                if self._failure is None:
+                    self._failure = self._query.exception() or RuntimeError("it was stopped")
+            except JVM_GONE as error:
+                self._failure = MachineError(
+                    "the JVM that Spark runs in has ended",
+                    detail=f"{error}.",
+                    hint="Start the program again; it goes on after the last committed epoch.",
+                )
             return self._failure
 
     def _start_again(self) -> None:

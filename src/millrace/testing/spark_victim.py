@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from pyspark.sql import SparkSession
 
 import millrace
 from millrace import col
+from millrace.engine.backend import Run
 from millrace.spark.backend import jvm_pid
 from millrace.spark.launch import local_spark
 from millrace.state.names import RUNS, epoch_of
@@ -75,7 +75,7 @@ def main() -> None:
         session.sink(millrace.ParquetSink(sink, roll_epochs=ROLL_EPOCHS, roll_every="1 day"))
         total = len(STREAMS) * ROWS * len(list((source / "files").iterdir()))
         run = session.start()
-        run_to(session, total)
+        run_to(session, run, total)
         run.stop()
         drained = session.engine.delivery.drain(DRAIN_SECONDS)
         assert drained, f"the sink has not taken everything: {session.sinks()}"
@@ -98,8 +98,8 @@ def declare(session: millrace.Session, spark: SparkSession, source: Path) -> Non
         session.query(f"all_{stream}", millrace.select(stream, "number", "symbol"))
 
 
-def run_to(session: millrace.Session, n_rows: int) -> None:
-    """Say each epoch, until so many rows are committed."""
+def run_to(session: millrace.Session, run: Run, n_rows: int) -> None:
+    """Say each epoch, until so many rows are committed; raise what ends the run before."""
     said = -1
     while True:
         manifest = session.engine.manifest
@@ -108,7 +108,7 @@ def run_to(session: millrace.Session, n_rows: int) -> None:
             say(epoch=said)
         if manifest.facts.get("counts", {}).get("rows", 0) >= n_rows:
             return
-        time.sleep(POLL_SECONDS)
+        run.wait(POLL_SECONDS)
 
 
 def write_tables(session: millrace.Session, directory: Path) -> None:

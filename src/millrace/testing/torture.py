@@ -12,6 +12,7 @@ A schedule is a list of blows, each due when an epoch has been committed:
     driver      SIGKILL; another driver is started at once, while the JVM of the first lives on
     worker      SIGKILL of one of Spark's Python workers
     daemon      SIGKILL of the process that workers are forked from
+    jvm         SIGKILL of the driver's JVM; the driver has to end by itself, and say why
     source      SIGKILL of a process in which Spark asks one of our sources for offsets
     executor    SIGKILL of an executor, on `local-cluster`
     between     SIGKILL of both executors in turn, while a shard's step hangs behind the shuffle
@@ -215,7 +216,8 @@ class Torturer:
     def _restart(self, old: Driver, directory: Path, master: str, points: str) -> Driver:
         """Start another driver at once, and note whether the JVM of the old one still lives."""
         status = old.process.poll()
-        if status not in (None, -signal.SIGKILL, -signal.SIGSEGV):
+        bereft = status == 1 and old.jvm not in {each.pid for each in members(old.process.pid)}
+        if status not in (None, -signal.SIGKILL, -signal.SIGSEGV) and not bereft:
             log = (directory / "victim.log").read_text()[-3_000:]
             message = f"the driver has ended by itself with {status}:\n{log}"
             raise TortureError(message)
@@ -285,7 +287,7 @@ def random_schedule(chance: random.Random) -> Schedule:
         between = (Blow("between", -1),) if chance.random() < 0.5 else ()
         hang = ("step.before=hang@1",) if between else ()
         return Schedule((*between, *blows), hang, CLUSTER)
-    kinds = ["driver", "worker", "worker", "worker", "daemon", "source"]
+    kinds = ["driver", "worker", "worker", "worker", "daemon", "source", "jvm"]
     return Schedule(tuple(Blow(chance.choice(kinds), epoch) for epoch in epochs))
 
 
@@ -297,8 +299,10 @@ def _below(driver: Driver, kind: str) -> list[int]:
     listed = [each for each in found if pattern in each.command]
     if kind == "daemon":  # the process that workers are forked from; they share its command
         listed = [each for each in listed if each.parent in machines]
-    elif kind == "worker":
-        listed = [each for each in listed if each.parent not in machines]
+    elif kind == "worker":  # a JVM's command names the daemon too
+        listed = [each for each in listed if not {each.pid, each.parent} & machines]
+    elif kind == "jvm":
+        listed = [each for each in found if each.pid == driver.jvm]
     return [each.pid for each in listed]
 
 
