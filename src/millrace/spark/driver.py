@@ -21,7 +21,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -46,7 +46,7 @@ from millrace.state.run_file import forget
 from millrace.time import SECOND, WallClock
 
 FATAL = (FencedError, IdentityError, CorruptionError, FormatVersionError, MachineError)
-JVM_GONE = (Py4JNetworkError, ConnectionError)
+JVM_GONE = (Py4JError, ConnectionError)
 LONGEST_BACKOFF = 60.0
 STEADY_SECONDS = 60.0
 POLL_SECONDS = 0.1
