@@ -85,6 +85,6 @@ $(STAMP): pyproject.toml constraints.txt
 	$(SAY) 'installing packages into $(VENV) (minutes the first time: Spark is 400 MB)'
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_BUILD_CONSTRAINT=constraints.txt \
 	  $(BIN)/python -m pip install --quiet --editable '.[spark,dev]' --constraint constraints.txt
-	$(SAY) 'compiling kernels (once)'
-	@$(BIN)/python -m millrace.connectors.compiled
+	$(SAY) 'compiling kernels, archiving the classes of Spark (a minute, once)'
+	@$(BIN)/python -m millrace.cli.main warm
 	@touch $@

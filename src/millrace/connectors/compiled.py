@@ -41,7 +41,3 @@ def _mark() -> Path:
     for source in sorted(home.glob("*.py")):
         digest.update(source.read_bytes())
     return home / "__pycache__" / f"readers-{digest.hexdigest()[:16]}.compiled"
-
-
-if __name__ == "__main__":
-    compile_readers()

@@ -159,7 +159,7 @@ def _home_of(java: Path, answer: str) -> Path:
 def _launcher_home(java: Path, environment: Mapping[str, str], cache: Path | None) -> Path:
     script = _LAUNCHER.format(module=VECTOR_MODULE, java=shlex.quote(str(java.resolve())))
     name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
-    parent = cache if cache is not None else _cache_directory(environment)
+    parent = cache if cache is not None else cache_directory(environment)
     try:
         return _made(parent / name, script)
     except OSError as error:
@@ -170,7 +170,8 @@ def _launcher_home(java: Path, environment: Mapping[str, str], cache: Path | Non
         ) from error
 
 
-def _cache_directory(environment: Mapping[str, str]) -> Path:
+def cache_directory(environment: Mapping[str, str]) -> Path:
+    """Where millrace keeps what it can make again."""
     if chosen := environment.get("XDG_CACHE_HOME"):
         return Path(chosen) / "millrace"
     home = environment.get("HOME") or os.environ.get("HOME") or tempfile.gettempdir()

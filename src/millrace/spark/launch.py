@@ -18,7 +18,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from millrace.errors import MachineError
-from millrace.spark.java import java_environment
+from millrace.spark.class_archive import archive_options
+from millrace.spark.java import ensure_java, java_environment
 
 SPARK_VERSION = "4.3"
 
@@ -89,6 +90,7 @@ def local_spark(
     app: str = "millrace",
     memory: str = "1g",
     log_level: str = "error",
+    java_options: str | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start Spark in a JVM of its own on this machine.
@@ -103,6 +105,8 @@ def local_spark(
         The heap of the JVM. State does not live there.
     log_level
         What Spark's JVM writes to the terminal: error, warn, info, debug.
+    java_options
+        Options for the JVM; by default the archive of classes, where `millrace warm` made one.
     extra
         Further settings. They win over `ADVISED` and `spark.master`, not over `REQUIRED`.
 
@@ -117,11 +121,13 @@ def local_spark(
             hint="Stop it first, or hand its session to the engine.",
         )
     extra = {} if extra is None else extra
+    if java_options is None:
+        java_options = archive_options(ensure_java())
     settings = {
         "spark.master": f"local[{cores},{_TASK_ATTEMPTS}]",
         "spark.app.name": app,
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": _quiet_java_options(log_level),
+        "spark.driver.extraJavaOptions": f"{_quiet_java_options(log_level)} {java_options}",
         **_LOCAL,
         **ADVISED,
         **extra,
