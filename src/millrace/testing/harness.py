@@ -12,7 +12,8 @@ committed or not, as Spark would hand it out. Snapshots are taken every 8 epochs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -142,7 +143,7 @@ class Process:
         self.clock.set(self.scenario.clock(epoch))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Record:
     """An undisturbed run: what was there before and after each epoch, and at the end."""
 
@@ -253,6 +254,25 @@ def check_sound(files: Root) -> None:
         assert not missing, f"manifest {manifest.epoch} names {sorted(missing)}"
     for piece in manifests[0].pieces():
         read_piece(files, piece)
+
+
+def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
+    """Say briefly what differs between two observations, or two directories' contents.
+
+    pytest would compare the whole of them word by word, which takes minutes.
+    """
+    named = sorted({*found, *expected})
+    return [
+        f"{name}: {_told(found.get(name), expected.get(name))}"
+        for name in named
+        if found.get(name) != expected.get(name)
+    ]
+
+
+def _told(found: object, expected: object) -> str:
+    if isinstance(found, Counter) and isinstance(expected, Counter):
+        found, expected = found - expected, expected - found
+    return f"found {found!r:.300}, expected {expected!r:.300}"
 
 
 def contents(directory: Path) -> dict[str, bytes]:
