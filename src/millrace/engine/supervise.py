@@ -35,7 +35,9 @@ class ExecutionError(MillraceError):
 
     code = "execution"
 
-    def __init__(self, message: str, *, signature: str, detail: str = "", blames_query: bool = True):
+    def __init__(
+        self, message: str, *, signature: str, detail: str = "", blames_query: bool = True
+    ):
         super().__init__(message, detail=detail)
         self.signature = signature
         self.blames_query = blames_query
