@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from millrace.engine.streams import StreamSpec
 from millrace.failpoints import POINTS
+from millrace.testing.bag import Bag, bag
 from millrace.testing.configurations import CONFIGURATIONS, Configuration
 from millrace.testing.harness import (
+    KEEP_REJECTED,
     Crash,
     Disturbed,
     Process,
@@ -19,6 +23,7 @@ from millrace.testing.harness import (
     differences,
     undisturbed,
 )
+from millrace.testing.oracle.epochs import Epoch, outcome_of, time_of
 from millrace.testing.scenario import Scenario
 
 Places = Callable[[], Path]
@@ -76,6 +81,40 @@ def test_what_comes_out_does_not_depend_on_the_configuration(
     for found, expected in zip(record.after, spread_record.after, strict=True):
         assert not differences(found, expected)
     assert not differences(record.delivered, spread_record.delivered)
+
+
+def test_an_undisturbed_run_is_what_the_oracle_says(spread_record: Record) -> None:
+    """Otherwise all runs might be wrong alike."""
+    scenario, last = spread_record.scenario, spread_record.after[-1]
+    known = {each["name"]: StreamSpec.from_json(each) for each in last["catalog"]["streams"]}
+    specs = [known["kafka"], known["files"]]
+    numbers = range(scenario.n_epochs)
+    epochs = [Epoch(scenario.arrivals(each), scenario.clock(each)) for each in numbers]
+
+    expected = outcome_of(specs, epochs, [])
+
+    for spec in specs:
+        mark = expected.watermarks[spec.name]
+        oldest = mark - KEEP_REJECTED
+        late = [
+            tuple(row.values())
+            for _, row in expected.late[spec.name]
+            if time_of(spec, row) >= oldest
+        ]
+        history = [tuple(row.values()) for row in expected.history[spec.name]]
+        assert len(history) > 10 < len(late)
+        assert last["watermarks"][spec.name] == mark
+        assert last["clocks"][spec.name] == expected.clocks[spec.name]
+        assert last["seen"][spec.name] == expected.seen[spec.name]
+        assert without_leading(last[f"history {spec.name}"], 1) == bag(history)
+        assert without_leading(last[f"late {spec.name}"], 3) == bag(late)
+
+
+def without_leading(rows: Bag, n_columns: int) -> Bag:
+    shorter: Bag = Counter()
+    for row, count in rows.items():
+        shorter[row[n_columns:]] += count
+    return shorter
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -37,7 +37,7 @@ class ExecutionError(MillraceError):
 
     def __init__(
         self, message: str, *, signature: str, detail: str = "", blames_query: bool = True
-    ):
+    ) -> None:
         super().__init__(message, detail=detail)
         self.signature = signature
         self.blames_query = blames_query

@@ -123,10 +123,11 @@ def _pass_time(outcome: Outcome, spec: StreamSpec, idle: set[str]) -> None:
     if spec.retain is not None:
         kept = outcome.history.get(spec.name, [])
         expired = mark - spec.retain
-        outcome.history[spec.name] = [row for row in kept if _time(spec, row) >= expired]
+        outcome.history[spec.name] = [row for row in kept if time_of(spec, row) >= expired]
 
 
-def _time(spec: StreamSpec, row: Row) -> int:
+def time_of(spec: StreamSpec, row: Row) -> int:
+    """Return the event time of a row that has one."""
     time = row[spec.time]
     assert isinstance(time, int), "a row without a time is in no history"
     return time
