@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from pyspark.sql import SparkSession
 import millrace
 from millrace import col
 from millrace.engine.backend import Run
+from millrace.errors import MachineError
 from millrace.spark.backend import jvm_pid
 from millrace.spark.launch import local_spark
 from millrace.state.names import RUNS, epoch_of
@@ -75,7 +77,11 @@ def main() -> None:
         session.sink(millrace.ParquetSink(sink, roll_epochs=ROLL_EPOCHS, roll_every="1 day"))
         total = len(STREAMS) * ROWS * len(list((source / "files").iterdir()))
         run = session.start()
-        run_to(session, run, total)
+        try:
+            run_to(session, run, total)
+        except MachineError as error:  # to close would flush the sink, and shift its files
+            sys.stderr.write(f"{error}\n")
+            os._exit(1)
         run.stop()
         drained = session.engine.delivery.drain(DRAIN_SECONDS)
         assert drained, f"the sink has not taken everything: {session.sinks()}"
