@@ -1,7 +1,7 @@
 """What an epoch costs: against the identity yardstick, over time, on a quiet stream, after a kill.
 
-make bench-epoch            all cases, about ten minutes
-python -m bench.epoch --only small,large
+    make bench-epoch            all cases, about ten minutes
+    python -m bench.epoch --only small,large
 """
 
 from __future__ import annotations
@@ -200,17 +200,18 @@ def _fired(session: millrace.Session, idle: float) -> tuple[float, float]:
 def restart(_spark: SparkSession, scratch: Path, _rounds: int) -> list[Figure]:
     """Kill the driver with 10,000,000 rows in runs; measure how soon it serves again."""
     directory, root = scratch / "restart", scratch / "restart-root"
-    write_files(directory, rows=1_000_000, files=11)
+    write_files(directory, rows=1_000_000, files=10)
     command = [sys.executable, "-m", "bench.epoch_victim", str(root), str(directory)]
     before = _victim(command, lambda line: line.get("rows_in_runs", 0) >= 10_000_000)
-    shutil.copy(directory / "part-00000.parquet", directory / "part-90000.parquet")
+    write_files(scratch / "news", rows=1_000, files=1)
+    shutil.move(scratch / "news" / "part-00000.parquet", directory / "part-90000.parquet")
     after = _victim(command, lambda line: line.get("fresh", False))
     committed = max(line["epoch"] for line in before if "epoch" in line)
     reread = [line for line in after if line.get("rows") and line["epoch"] <= committed]
     served = next(line["since_spark"] for line in after if line.get("fresh"))
     progress("restart", 0, f"{served:.1f} s, {len(reread)} committed epochs read again")
     rows = next(line["rows_in_runs"] for line in after if "rows_in_runs" in line)
-    note = f"{rows:,} rows in runs; time from Spark being up to the next commit"
+    note = f"{rows:,} rows in runs; from Spark being up to the commit of new rows"
     return [
         Figure("restart with 10,000,000 rows in runs", served, "at most", 10, "s", note),
         Figure("committed epochs read again", len(reread), "at most", 0, "epochs"),

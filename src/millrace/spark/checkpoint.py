@@ -15,6 +15,7 @@ from millrace.engine.decision import Decision, Identity
 from millrace.engine.epoch import Engine
 from millrace.engine.inprocess import QUERY as IN_PROCESS
 from millrace.errors import IdentityError
+from millrace.spark.control import SOURCE_NAME as CONTROL
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
 
@@ -33,6 +34,14 @@ class Checkpoint:
         offsets = (self.path / "offsets" / str(epoch)).read_text()
         digest = hashlib.sha256(offsets.encode()).hexdigest()
         return Identity(self.query_id(), epoch, digest, offsets)
+
+    def quiet(self, identity: Identity) -> bool:
+        """Say whether an epoch has no rows: no source but the control source has moved."""
+        before = self.path / "offsets" / str(identity.epoch - 1)
+        try:
+            return _positions(before.read_text()) == _positions(identity.offsets)
+        except FileNotFoundError:
+            return False
 
     def query_id(self) -> str:
         """Return Spark's id of the query, which is new if the checkpoint is."""
@@ -69,3 +78,11 @@ class Checkpoint:
                 path.write_text(offsets)
                 repaired.append(epoch)
         return repaired
+
+
+def _positions(offsets: str) -> list[str]:
+    """Return the lines of an offsets file that tell the positions of sources of rows.
+
+    Before them stand the version and a line about the batch itself.
+    """
+    return [line for line in offsets.splitlines()[2:] if not line.startswith(f"{CONTROL}:")]

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from millrace.spark.chunk_rows import CHUNK_DDL
 
 FORMAT = "millrace_control"
+SOURCE_NAME = "millrace_control"
 
 
 class ControlFile:

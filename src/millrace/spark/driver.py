@@ -158,7 +158,8 @@ class SparkRun:
     def _run_epoch(self, batch: DataFrame, number: int) -> None:
         try:
             identity = self._checkpoint.identity(number)
-            execution = SparkExecution(batch, self._engine.root)
+            quiet = self._checkpoint.quiet(identity)
+            execution = SparkExecution(batch, self._engine.root, quiet)
             statistics = self._engine.run(identity, execution)
         except _StoppingError:
             raise

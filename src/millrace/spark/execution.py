@@ -1,7 +1,8 @@
 """One epoch's tasks on Spark: one action over the batch, receipts back.
 
-small    batch ─► collect chunks ─► step in the driver
-spread   batch ─► repartitionById(shard) ─► step in a task a shard ─► collect receipts
+    quiet    no source has rows ─► step in the driver, without a job
+    small    batch ─► collect chunks ─► step in the driver
+    spread   batch ─► repartitionById(shard) ─► step in a task a shard ─► collect receipts
 
 Whatever takes a task down comes back as one `ExecutionError` that says whose fault it may be.
 """
@@ -40,14 +41,17 @@ class SparkExecution:
 
     batch: DataFrame
     root: Root
+    quiet: bool = False
 
     def execute(self, decision: Decision) -> list[Receipt]:
-        """Run the epoch's one action."""
+        """Run the epoch's one action; an epoch without rows needs none."""
         context = self.batch.sparkSession.sparkContext
         known_by = json.dumps([decision.file, decision.identity.query])
         context.setLocalProperty(DECISION_PROPERTY, known_by)
         context.setJobDescription(f"epoch {decision.identity.epoch}.{decision.attempt}")
         try:
+            if self.quiet:
+                return [step([], decision, self.root)]
             return self._spread(decision) if decision.spread else self._together(decision)
         except (PySparkException, Py4JError) as cause:
             raise _execution_error(str(cause)) from cause

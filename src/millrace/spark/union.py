@@ -50,7 +50,7 @@ def build(
     branches = [
         spark.readStream.format(control.FORMAT)
         .option("path", str(control_file))
-        .name("millrace_control")
+        .name(control.SOURCE_NAME)
         .load()
     ]
     branches += [
