@@ -1,7 +1,7 @@
 """What an epoch costs: against the identity yardstick, over time, on a quiet stream, after a kill.
 
-    make bench-epoch            all cases, about ten minutes
-    python -m bench.epoch --only small,large
+make bench-epoch            all cases, about ten minutes
+python -m bench.epoch --only small,large
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The facts of a manifest: what an epoch leaves to the next besides runs.
 
-    clocks       stream -> source partition -> greatest event time seen, us
-    watermarks   stream -> the instant up to which it is complete, us
-    seen         stream -> source partition -> wall clock when it last had rows, us
-    born         stream -> which declaration of that name these facts are about
-    suspended    query id -> why and since when it does not run
-    query        Spark's id of the streaming query that this root belongs to
-    digests      the last epochs with the digests of their inputs
-    counts       totals since the root was made: rows, late, dead, results
-    statistics   of the epoch itself
+clocks       stream -> source partition -> greatest event time seen, us
+watermarks   stream -> the instant up to which it is complete, us
+seen         stream -> source partition -> wall clock when it last had rows, us
+born         stream -> which declaration of that name these facts are about
+suspended    query id -> why and since when it does not run
+query        Spark's id of the streaming query that this root belongs to
+digests      the last epochs with the digests of their inputs
+counts       totals since the root was made: rows, late, dead, results
+statistics   of the epoch itself
 """
 
 from __future__ import annotations

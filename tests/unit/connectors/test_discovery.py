@@ -81,7 +81,7 @@ class RacingRoot:
             self._before.pop()()
         return self._root.put_if_absent(name, page)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - everything else is the root's
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._root, name)
 
 

@@ -41,7 +41,7 @@ VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
 }
 
 
-def rank(value: Any) -> tuple[Any, ...]:  # noqa: ANN401  a value of any SQL type
+def rank(value: Any) -> tuple[Any, ...]:
     """Say where a value stands: the definition, in plain Python."""
     if value is None:
         return (0,)
@@ -54,7 +54,7 @@ def rank(value: Any) -> tuple[Any, ...]:  # noqa: ANN401  a value of any SQL typ
     return (1, value)
 
 
-def seen(value: Any) -> Any:  # noqa: ANN401  a value of any SQL type
+def seen(value: Any) -> Any:
     """Return something that is equal only for equal bytes."""
     return struct.pack("<d", value) if isinstance(value, float) else value
 

@@ -29,12 +29,12 @@ class FaultyRoot:
     def exhausted(self) -> bool:
         return self._countdown <= 0
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 whatever the root has
+    def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._root, name)
         if name not in CHANGING:
             return attribute
 
-        def change(*arguments: Any) -> Any:  # noqa: ANN401
+        def change(*arguments: Any) -> Any:
             self._countdown -= 1
             if self._countdown == 0 and not self._after:
                 raise self._error

@@ -31,7 +31,7 @@ def test_a_name_that_cannot_be_a_folder_is_refused(name: str) -> None:
     [("keep", {"n_bytes": 1}), ("drop", {}), ("detach", {"n_epochs": 0}), ("burn", {})],
 )
 def test_a_backlog_that_does_not_fit_its_policy_is_refused(
-    policy: Any,  # noqa: ANN401  not one of the policies, on purpose
+    policy: Any,
     limits: dict[str, int],
 ) -> None:
     with pytest.raises(PlanError, match=f'backlog policy "{policy}"'):
