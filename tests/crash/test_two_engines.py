@@ -9,6 +9,7 @@ import pytest
 
 from millrace import failpoints
 from millrace.errors import FencedError
+from millrace.state.run_store import load_manifest
 from millrace.testing.harness import (
     Process,
     Record,
@@ -82,3 +83,22 @@ def test_an_older_engine_delivers_nothing_more(spread_record: Record, places: Pl
     assert contents(directory) == {
         name: data for name, data in record.delivered.items() if name in contents(directory)
     }
+
+
+def test_an_older_engine_commits_nothing_once_a_newer_one_has_come(
+    spread_record: Record, places: Places
+) -> None:
+    """Not even an epoch that the newer one has not begun."""
+    record, directory = spread_record, places()
+    files = copied(record.before[4][0])
+    fill(directory, record.before[4][1])
+    with conditions(record.how):
+        older = Process(record.scenario, record.how, files, directory, 4)
+        newer = Process(record.scenario, record.how, files, directory, 4)
+
+        with pytest.raises(FencedError, match="has been taken over"):
+            older.step(4)
+
+        assert newer.engine.manifest.epoch == load_manifest(files).epoch == 3
+        newer.step(4)
+        assert not differences(newer.observe(), record.after[4])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millrace import failpoints
 from millrace.connectors.files import Files
 from millrace.connectors.sinks import MemorySink
 from millrace.engine import facts
@@ -459,3 +460,45 @@ def test_a_full_disk_is_waited_for() -> None:
 
     assert len(waits) == 3
     assert played.session.engine.manifest.epoch == 0
+
+
+def test_a_replay_does_what_was_decided_the_first_time() -> None:
+    """Though the clock, the settings and the queries have moved on since."""
+    files = MemoryRoot()
+    first = Played(configuration("plain"), root=MortalRoot(files))
+    first.clock.set(500)
+    failpoints.arm("receipts.after", "raise")
+    try:
+        with pytest.raises(failpoints.InjectedCrash):
+            first.run_one(0, only("kafka", rows(1, None)))
+    finally:
+        failpoints.disarm()
+    second = Played(configuration("spread"), root=MortalRoot(files))
+    second.clock.set(900)
+    second.session.query("all", select("kafka"))
+
+    second.run_one(0, only("kafka", rows(1, None)))
+
+    assert second.session.dead_letters().column("_time").to_pylist() == [500]
+    assert second.sink.n_rows("all") == 0
+    assert not second.last_decision().spread
+    second.run_one(1, only("kafka", rows(2, None, first=2)))
+    assert second.session.dead_letters().column("_time").to_pylist() == [500, 900]
+    assert second.sink.n_rows("all") == 1
+
+
+def test_sinks_are_told_of_an_epoch_that_failed_after_its_commit() -> None:
+    played = Played(configuration("plain"))
+    played.session.query("all", select("kafka"))
+    epoch = only("kafka", rows(1, 2))
+    failpoints.arm("commit.after", "fail")
+    try:
+        with pytest.raises(OSError, match=r"commit\.after"):
+            played.run_one(0, epoch)
+    finally:
+        failpoints.disarm()
+
+    played.run_one(0, epoch)
+
+    assert played.session.engine.manifest.epoch == 0
+    assert played.sink.n_rows("all") == 2
