@@ -1,0 +1,58 @@
+"""What the documents say is true: samples run, links lead somewhere, names exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import millrace
+from millrace import failpoints
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
+
+
+def samples(page: Path) -> list[str]:
+    """Return the Python samples of a page."""
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def test_the_sample_without_spark_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    [sample] = [each for each in samples(ROOT / "README.md") if "millrace.Feed" in each]
+
+    exec(compile(sample, "README.md", "exec"), {})
+
+    assert capsys.readouterr().out.strip() == "['ACME']"
+
+
+def test_every_name_that_samples_use_is_public() -> None:
+    used = {
+        name
+        for page in PAGES
+        for sample in samples(page)
+        for name in re.findall(r"\bmillrace\.([A-Za-z]\w+)\b(?!\.)", sample)
+    }
+
+    assert used <= {*millrace.__all__, "spark"}
+
+
+def test_every_public_name_can_be_loaded_and_says_what_it_is() -> None:
+    for name in millrace.__all__:
+        assert getattr(millrace, name).__doc__, name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text())
+
+    assert [each for each in links if not (page.parent / each).exists()] == []
+
+
+def test_every_failpoint_is_passed_somewhere() -> None:
+    source = "".join(each.read_text() for each in (ROOT / "src").rglob("*.py"))
+    unused = [point for point in failpoints.POINTS if f'reach("{point}")' not in source]
+
+    assert unused == []
