@@ -36,7 +36,7 @@ THOROUGH = ("files",)
 
 DISK_ERRORS = {"fail": ("files", "oversize"), "full": ("spread", "unmerged")}
 
-EPOCHS_AFTER = 2
+EPOCHS_AFTER = 1
 
 
 def passings(record: Record, point: str) -> list[tuple[int, int]]:
