@@ -1,6 +1,6 @@
 """The crash harness: one process after another on one root, and what is there at the end.
 
-    undisturbed   epoch 0, 1, 2, ... 33        before each: a copy of the root and of the sink
+    undisturbed   epoch 0, 1, 2, ... 25        before each: a copy of the root and of the sink
                               │                after each: everything that may not differ
     disturbed                 └─► open ─► crash ─► open ─► the same epoch again ─► ... compare
 

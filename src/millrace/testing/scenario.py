@@ -45,7 +45,7 @@ FUNCTIONS: dict[str, Function] = {"fussy": fussy}
 class Scenario:
     """What is fed and asked in each epoch."""
 
-    n_epochs: int = 34
+    n_epochs: int = 26
 
     def clock(self, epoch: int) -> int:
         """Return the wall clock when the epoch is decided."""
