@@ -19,6 +19,7 @@ from millrace.operators.select import Function
 from millrace.schema import Schema
 from millrace.spark.driver import SparkRun
 from millrace.spark.launch import check_session
+from millrace.spark.rehearsal import rehearse
 from millrace.spark.source_names import source_names
 from millrace.spark.union import register_sources
 from millrace.state.fence import Fence
@@ -36,11 +37,12 @@ class SparkBackend:
 
     def __init__(self, spark: SparkSession, fence: Fence) -> None:
         check_session(spark)
-        register_sources(spark)
-        self._spark = spark
         own = jvm_pid(spark)
         end_children(fence, spare=own)
         fence.record_child(own)
+        rehearse(spark)
+        register_sources(spark)
+        self._spark = spark
 
     def schema_of(self, source: object) -> Schema | None:
         """Return the columns of a streaming DataFrame, or of what a function of a limit makes."""

@@ -1,0 +1,38 @@
+"""A rehearsal: one tiny job, run aside while a session is being set up.
+
+The first job of a Spark application is slow: the JVM loads and compiles what it needs, a worker
+daemon starts and imports, workers are forked. All of that would otherwise stand between the
+start of an engine and its first answers. It is done in a thread of its own, once for each
+application, while streams are declared and the streaming query is planned; if it fails, the
+first epoch will say why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+_rehearsed: set[str] = set()
+
+
+def rehearse(spark: SparkSession) -> None:
+    """Start the rehearsal, unless this application has had one."""
+    application = str(spark.sparkContext.applicationId)
+    if application in _rehearsed:
+        return
+    _rehearsed.add(application)
+    threading.Thread(target=_play, args=(spark,), name="millrace-rehearsal", daemon=True).start()
+
+
+def _play(spark: SparkSession) -> None:
+    n_tasks = spark.sparkContext.defaultParallelism
+    with contextlib.suppress(Exception):
+        spark.range(0, n_tasks, 1, n_tasks).mapInArrow(_same, "id long").toArrow()
+
+
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
