@@ -50,6 +50,13 @@ def go_on(record: Record, files: MemoryRoot, directory: Path) -> Process:
     return process
 
 
+def check_sink(process: Process) -> None:
+    """Raise what the sink has met: nobody else may have read the file so far."""
+    (status,) = process.session.sinks()
+    if status.state == "failing":
+        raise StoreError(status.error)
+
+
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
 @pytest.mark.parametrize("prefix", DETECTED)
 def test_a_torn_file_that_matters_is_named(
@@ -58,9 +65,7 @@ def test_a_torn_file_that_matters_is_named(
     files, newest = torn(spread_record, prefix, share, directory := places())
 
     with pytest.raises(MillraceError) as found:
-        (status,) = go_on(spread_record, files, directory).session.sinks()
-        if status.state == "failing":  # nobody but the sink has read it so far
-            raise StoreError(status.error)
+        check_sink(go_on(spread_record, files, directory))
 
     assert newest in str(found.value)
 
