@@ -86,11 +86,13 @@ def write_runs(
 ) -> dict[str, Piece]:
     """Write one file that holds `runs`, durably, and describe them.
 
-    A task that is tried again finds the file there, since its name says its content.
+    A task that is tried again finds the file there, since its name says its content. One that
+    a machine's end has torn is replaced.
     """
     parts = pack_runs(runs, meta)
     name = run_file_name(epoch, buckets, parts)
-    root.put_if_absent(name, parts)
+    if not root.put_if_absent(name, parts) and root.get(name) != b"".join(parts):
+        root.put(name, parts)
     return pieces_of(name, runs)
 
 

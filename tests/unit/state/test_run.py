@@ -115,6 +115,17 @@ def test_a_task_tried_again_writes_the_same_file() -> None:
     assert len(root.list("")) == 1
 
 
+def test_a_torn_file_of_an_earlier_try_is_replaced() -> None:
+    root, table = MemoryRoot(), table_of([(1, 1, "a"), (2, 2, "b")])
+    piece = write_runs(root, {"r": table}, epoch=3, buckets=(0, 1024))["r"]
+    whole = root.get(piece.file)
+    root.put(piece.file, whole[: len(whole) // 2])
+
+    write_runs(root, {"r": table}, epoch=3, buckets=(0, 1024))
+
+    assert root.get(piece.file) == whole
+
+
 def test_columns_come_in_the_order_asked_for() -> None:
     root = MemoryRoot()
     piece = write_runs(root, {"a": table_of([(1, 5, "x")])}, epoch=1, buckets=(0, 1024))["a"]
