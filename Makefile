@@ -41,8 +41,10 @@ types: $(STAMP)  ## mypy, strict
 	@$(BIN)/mypy --no-error-summary
 
 units: $(STAMP)  ## the tests that need no Java
-	$(SAY) 'tests without Java'
-	@$(BIN)/python -m pytest -q -m 'not spark'
+	$(SAY) 'tests without Java, and crashes in process beside them'
+	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/crash > $(VENV)/crash.log 2>&1 & crash=$$!; \
+	  $(BIN)/python -m pytest -q -m 'not spark' --ignore=tests/crash; units=$$?; \
+	  wait $$crash; crashes=$$?; tail -n 40 $(VENV)/crash.log; exit $$((units | crashes))
 
 spark-tests: $(STAMP)  ## the tests that start Spark
 	$(SAY) 'tests on Spark (some minutes)'

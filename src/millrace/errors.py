@@ -95,6 +95,12 @@ class SourceError(MillraceError):
     code = "source"
 
 
+class OutageError(MillraceError):
+    """A source cannot be read now and may be at the next try."""
+
+    code = "outage"
+
+
 class SinkError(MillraceError):
     """A sink refused what was delivered to it."""
 

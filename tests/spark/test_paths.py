@@ -35,7 +35,7 @@ def answers(session: millrace.Session, sink: millrace.MemorySink) -> dict[str, b
     """Return everything that may be compared, without what says how rows came in."""
     tables = {name: sink.table(name) for name in QUERIES}
     tables["history"] = session.history("trades")
-    late = session.late_rows("trades").drop_columns(["_source", "_position"])
+    late = session.late_rows("trades").drop_columns(["_time", "_source", "_position"])
     facts = session.engine.manifest.facts
     marks = pa.table({"mark": [facts["watermarks"]["trades"]], **_single(facts["counts"])})
     return {

@@ -31,7 +31,14 @@ from millrace.connectors.formats.json_text import decode_json_column
 from millrace.connectors.formats.ndjson import read_ndjson
 from millrace.connectors.formats.options import ReadOptions
 from millrace.connectors.formats.parquet import read_parquet
-from millrace.connectors.splits import FileSplit, Format, changed_error, format_of, open_parquet
+from millrace.connectors.splits import (
+    FileSplit,
+    Format,
+    changed_error,
+    format_of,
+    open_parquet,
+    raise_if_passing,
+)
 from millrace.errors import SourceError
 from millrace.schema import Schema
 
@@ -105,6 +112,7 @@ def _stat(path: str) -> tuple[int, int]:
     try:
         status = Path(path).stat()
     except OSError as cause:
+        raise_if_passing(cause, path)
         raise _gone(path, cause) from cause
     return status.st_size, status.st_mtime_ns
 
@@ -113,6 +121,7 @@ def _open(path: str) -> BinaryIO:
     try:
         return Path(path).open("rb")
     except OSError as cause:
+        raise_if_passing(cause, path)
         raise _gone(path, cause) from cause
 
 

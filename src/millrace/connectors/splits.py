@@ -20,7 +20,7 @@ from typing import Literal, Self, get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from millrace.errors import SourceError
+from millrace.errors import OutageError, SourceError
 
 Format = Literal["parquet", "ndjson", "csv"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -123,11 +123,28 @@ def _cut_parquet(path: str, size: int, modified: int, options: CutOptions) -> li
     return splits
 
 
+def raise_if_passing(cause: Exception, path: str) -> None:
+    """Raise what may be over at the next try; return if the fault is the file's own.
+
+    Errors of the system carry a number; Arrow's verdicts on damaged content do not. A file
+    that is gone, or is no file, will not be one at the next try.
+    """
+    gone = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+    passing = isinstance(cause, MemoryError) or getattr(cause, "errno", None) is not None
+    if passing and not isinstance(cause, gone):
+        raise OutageError(
+            f'file "{path}" cannot be read now',
+            detail=f"The system says: {cause}.",
+            hint="Reading is tried again; see to the storage if it goes on.",
+        ) from cause
+
+
 def open_parquet(path: str) -> pq.ParquetFile:
     """Open a Parquet file, or say in words why it cannot be read."""
     try:
         return pq.ParquetFile(path, memory_map=False)
     except (OSError, pa.ArrowException) as cause:
+        raise_if_passing(cause, path)
         raise SourceError(
             f'Parquet file "{path}" cannot be read',
             detail=f"The reader says: {cause}",

@@ -14,11 +14,12 @@ import pyarrow as pa
 from millrace.connectors.decode import decode_json_column, read_split
 from millrace.connectors.files import Files
 from millrace.connectors.formats.decoded import Decoded
+from millrace.connectors.formats.parquet import fit_rows
 from millrace.connectors.splits import FileSplit
 from millrace.engine.route import Arrived
 from millrace.engine.streams import StreamSpec
 from millrace.errors import SourceError
-from millrace.schema import Schema, conform
+from millrace.schema import Schema, castable, conform
 
 
 def from_rows(
@@ -27,7 +28,10 @@ def from_rows(
     """Take a batch of rows; its first row stood at position `first` of its source."""
     places = _places(spec, rows, first)
     if spec.text is None:
-        return Arrived(conform(rows, spec.schema), places, partition=partition, origin=origin)
+        fitted = _fitted(rows, spec)
+        at = pa.array(fitted.ordinals)
+        kept = places if len(at) == len(places) else places.take(at)
+        return Arrived(fitted.rows, kept, _placed(fitted.rejects, places), partition, None, origin)
     direct = [each for each in spec.schema.names if each in rows.schema.names]
     inside = Schema(tuple(each for each in spec.schema if each.name not in direct))
     decoded = decode_json_column(rows.column(spec.text), inside)
@@ -36,15 +40,10 @@ def from_rows(
     columns |= dict(zip(direct, rows.select(direct).take(at).columns, strict=True))
     names = list(spec.schema.names)
     whole = pa.RecordBatch.from_arrays([columns[each] for each in names], names=names)
-    rejects = decoded.rejects
-    where = places.take(rejects.column("ordinal"))
-    return Arrived(
-        conform(whole, spec.schema),
-        places.take(at),
-        rejects.set_column(0, "ordinal", where),
-        partition=partition,
-        origin=origin,
-    )
+    fitted = fit_rows(whole, spec.schema, decoded.ordinals)
+    rejects = _placed(pa.concat_tables([decoded.rejects, fitted.rejects]), places)
+    kept = places.take(pa.array(fitted.ordinals))
+    return Arrived(fitted.rows, kept, rejects, partition, None, origin)
 
 
 def from_splits(
@@ -70,6 +69,24 @@ def from_splits(
 def _arrived(decoded: Decoded, origin: str, begin: int) -> Arrived:
     places = pa.array(decoded.ordinals)
     return Arrived(decoded.rows, places, decoded.rejects, "", [begin], origin)
+
+
+def _fitted(rows: pa.RecordBatch, spec: StreamSpec) -> Decoded:
+    """Bring typed rows into the stream's types; values out of range are rejects.
+
+    A column that is missing, or of another kind, is no matter of rows: it raises.
+    """
+    for column in spec.schema:
+        at = rows.schema.get_field_index(column.name)
+        if at < 0 or not castable(rows.schema.field(at).type, column.type):
+            conform(rows, spec.schema)
+    return fit_rows(rows, spec.schema, np.arange(rows.num_rows))
+
+
+def _placed(rejects: pa.Table, places: pa.Array) -> pa.Table:
+    """Say where rejects stood in their source, instead of in their batch."""
+    where = places.take(rejects.column("ordinal").combine_chunks())
+    return rejects.set_column(0, "ordinal", where)
 
 
 def _places(spec: StreamSpec, rows: pa.RecordBatch, first: int) -> pa.Array:

@@ -57,11 +57,10 @@ def horizons(
     marks = facts.watermarks(manifest, catalog)
     found = {DEAD_LETTERS: clock - keep_rejected}
     for stream in catalog.streams.values():
+        found[late_store(stream)] = clock - keep_rejected
         mark = marks.get(stream.name)
-        if mark is not None:
-            if stream.retain is not None:
-                found[rows_store(stream)] = mark - stream.retain
-            found[late_store(stream)] = mark - max(stream.retain or 0, keep_rejected)
+        if mark is not None and stream.retain is not None:
+            found[rows_store(stream)] = mark - stream.retain
     return found
 
 

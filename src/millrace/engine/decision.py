@@ -55,6 +55,7 @@ class Decision:
     spread: bool = False
     merges: tuple[MergeStep, ...] = ()
     segments: dict[str, Segments] = field(default_factory=dict)
+    unordered: tuple[str, ...] = ()
     probe: bool = False
 
     @property
@@ -87,6 +88,7 @@ class Decision:
                 **spelt,
                 "identity": Identity(**spelt["identity"]),
                 "suspended": tuple(spelt["suspended"]),
+                "unordered": tuple(spelt["unordered"]),
                 "shards": tuple(spelt["shards"]),
                 "merges": tuple(MergeStep.from_json(each) for each in spelt["merges"]),
                 "segments": {
@@ -116,4 +118,5 @@ class Decision:
 
 def attempts(root: Root, epoch: int) -> list[str]:
     """Return the files of all logged attempts at an epoch, oldest first."""
-    return sorted(each.name for each in root.list(f"epochs/{epoch:012d}."))
+    names = (each.name for each in root.list(f"epochs/{epoch:012d}."))
+    return sorted(names, key=lambda name: int(name.rpartition(".")[2]))

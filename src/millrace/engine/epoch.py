@@ -45,6 +45,9 @@ from millrace.time import SECOND, Clock
 _logger = logging.getLogger(__name__)
 
 
+MOST_RECONSIDERATIONS = 4
+
+
 class Execution(Protocol):
     """Runs the tasks of one epoch's input under a decision."""
 
@@ -113,11 +116,10 @@ class Engine:
     def _decided(self, identity: Identity) -> tuple[Decision, Catalog]:
         """Read back what was decided for this input, or decide and log it now."""
         logged = attempts(self.root, identity.epoch)
-        if logged:
-            decision = Decision.read(self.root, logged[-1])
+        for file in reversed(logged):
+            decision = Decision.read(self.root, file)
             if decision.identity.digest == identity.digest and not decision.probe:
-                catalog = self._catalog(decision)
-                return decision, catalog
+                return decision, self._catalog(decision)
         catalog = self.registry.catalog
         self._when_there_is_room(lambda: self.registry.publish(catalog))
         decision = decide(
@@ -154,7 +156,7 @@ class Engine:
     ) -> tuple[Decision, list[Receipt]]:
         """Execute until the receipts can stand; return them with the decision they stand for."""
         supervision = Supervision(self._back_off)
-        began = time.perf_counter()
+        began, reconsiderations = time.perf_counter(), 0
         while True:
             try:
                 receipts = execution.execute(decision)
@@ -167,6 +169,9 @@ class Engine:
             if better is None:
                 seconds["run"] = time.perf_counter() - began
                 return decision, receipts
+            reconsiderations += 1
+            if reconsiderations > MOST_RECONSIDERATIONS:
+                better = without_order(better)
             decision = self._log(self._next_attempt(better))
 
     def _next_attempt(self, decision: Decision) -> Decision:
@@ -199,7 +204,8 @@ class Engine:
 
         def probe(some: tuple[int, ...]) -> ExecutionError | None:
             out = tuple(qid for qid in running if qid not in some)
-            tried = replace(decision, suspended=(*decision.suspended, *out), merges=(), probe=True)
+            suspended = (*decision.suspended, *out)
+            tried = replace(decision, suspended=suspended, merges=(), spread=True, probe=True)
             patient = Supervision(self._back_off)
             while True:
                 try:
@@ -268,7 +274,7 @@ class Engine:
         forget(self.root, keep=self.manifest.files())
         self.registry.forget_before(catalog.sequence)
         for entry in self.root.list("epochs/"):
-            if int(entry.name[7:19]) < self.manifest.epoch:
+            if int(entry.name[7:19]) < self.manifest.epoch - 1:
                 self.root.delete(entry.name)
         self._tidied = True
 
@@ -280,6 +286,8 @@ def reconsidered(decision: Decision, catalog: Catalog, receipts: list[Receipt]) 
     tallies = [tally for receipt in receipts for tally in receipt.tallies]
     segments = {}
     for name, stream in catalog.streams.items():
+        if name in decision.unordered:
+            continue
         mine = [each for each in tallies if each.stream == name]
         found, known = segments_of(mine), decision.segments.get(name)
         # A replay may cut its partitions elsewhere; segments of other cuts make rows late wrongly.
@@ -287,6 +295,13 @@ def reconsidered(decision: Decision, catalog: Catalog, receipts: list[Receipt]) 
         if moved or hidden_lateness(decision.clocks.get(name, {}), mine, stream.delay):
             segments[name] = found
     return replace(decision, segments={**decision.segments, **segments}) if segments else None
+
+
+def without_order(decision: Decision) -> Decision:
+    """Stop believing the order of streams that cut their partitions otherwise at each attempt."""
+    unordered = tuple(sorted({*decision.unordered, *decision.segments}))
+    _logger.warning("order is not stable, rows are judged by the last epoch: streams=%s", unordered)
+    return replace(decision, unordered=unordered, segments={})
 
 
 def verdicts_of(

@@ -27,6 +27,7 @@ class Lateness:
 
     def __init__(self, spec: StreamSpec, decision: Decision) -> None:
         self._spec = spec
+        self._exact = spec.exact and spec.name not in decision.unordered
         self._start = decision.clocks.get(spec.name, {})
         self._known = decision.segments.get(spec.name, {})
         self._floor = decision.watermarks.get(spec.name, NEVER)
@@ -49,7 +50,7 @@ class Lateness:
             groups = self._group(rows)
         n_groups = len(self._codes)
         before, newest = running_max_before(times, groups, n_groups, self._clocks)
-        if not self._spec.exact:
+        if not self._exact:
             before = self._clocks[groups]
         # A clock so early that the delay does not fit below it makes nothing late.
         reached = np.maximum(before, NEVER + self._spec.delay) - self._spec.delay
@@ -63,13 +64,13 @@ class Lateness:
         for partition, code in self._codes.items():
             if self._newest[code] != NEVER:
                 newest, earliest = int(self._newest[code]), self._earliest[code]
-                exact = earliest if self._spec.exact else None
+                exact = earliest if self._exact else None
                 yield Segment(partition, self._begins[code], newest, exact)
 
     def _remember(
         self, groups: np.ndarray, times: np.ndarray, late: np.ndarray, newest: np.ndarray
     ) -> None:
-        if self._spec.exact:
+        if self._exact:
             self._clocks = newest
         for code in np.unique(groups):
             mine = groups == code

@@ -71,17 +71,19 @@ class Outgoing:
                 self._add(shard, kinds.ROWS, rows_store(self._spec), mine)
 
     def add_late(
-        self, rows: pa.RecordBatch, times: np.ndarray, places: pa.Array, late: np.ndarray,
-        origin: str,
-    ) -> None:  # fmt: skip
-        """Send the rows that came too late to a table of their own."""
+        self, rows: pa.RecordBatch, places: pa.Array, late: np.ndarray, origin: str
+    ) -> None:
+        """Send the rows that came too late to a table of their own, by when they came.
+
+        They are kept for a while from then on: by their own time they would be too old to keep.
+        """
         if not late.any():
             return
         mask = pa.array(late)
         lost = rows.filter(mask)
         leading = {
             "_key": pa.array(np.zeros(lost.num_rows, np.uint64)),
-            "_time": pa.array(times[late]),
+            "_time": pa.array(np.full(lost.num_rows, self._decision.clock, np.int64)),
             "_source": pa.repeat(origin, lost.num_rows),
             "_position": places.filter(mask).cast(pa.int64()),
         }
@@ -89,7 +91,7 @@ class Outgoing:
 
     def add_dead(self, rows: pa.RecordBatch, places: pa.Array, reason: str, origin: str) -> None:
         """Send typed rows that cannot be used to the dead letters, spelt as JSON."""
-        spelt = [spelt_row(each) for each in rows.to_pylist()]
+        spelt = [spelt_row(each) for each in _spellable(rows).to_pylist()]
         rejects = pa.table(
             {
                 "ordinal": places.cast(pa.int64()),
@@ -157,3 +159,21 @@ def _table(leading: dict[str, pa.Array], rows: pa.RecordBatch) -> pa.Table:
 def spelt_row(row: dict[str, object]) -> bytes:
     """Spell one row as JSON; used for the rare row that is set aside."""
     return json.dumps(row, default=str, ensure_ascii=False).encode()
+
+
+def _spellable(rows: pa.RecordBatch) -> pa.Table:
+    """Return rows whose times Python can hold: those beyond its calendar become numbers."""
+    table = pa.Table.from_batches([rows])
+    for at, field in enumerate(table.schema):
+        if pa.types.is_temporal(field.type):
+            width = pa.int64() if field.type.bit_width == 64 else pa.int32()
+            table = table.set_column(at, field.name, _within_calendar(table[at], width))
+    return table
+
+
+def _within_calendar(column: pa.ChunkedArray, width: pa.DataType) -> pa.ChunkedArray:
+    try:
+        column.to_pylist()
+    except (OverflowError, ValueError):
+        return column.cast(width)
+    return column

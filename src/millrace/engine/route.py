@@ -80,7 +80,7 @@ class Router:
         begun = time.perf_counter()
         rows, times, places = self._timed(arrived)
         late = self._lateness.judge(rows, times, arrived.partition, arrived.begin)
-        self._outgoing.add_late(rows, times, places, late, arrived.origin)
+        self._outgoing.add_late(rows, places, late, arrived.origin)
         selecting = time.perf_counter()
         self._answer(rows, times, late)
         retaining = time.perf_counter()
@@ -135,6 +135,8 @@ class Router:
                     )
                     at = hits.to_numpy()
                     self._outgoing.add_results(query, answer, times[at], late[at])
+            except MemoryError:
+                raise  # says nothing about this query: another one may have taken the memory
             except Exception as cause:
                 self._failures[query.qid] = Failure(
                     query.qid, int(times.min()), type(cause).__name__, str(cause)[:500]

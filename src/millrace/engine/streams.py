@@ -74,6 +74,11 @@ class StreamSpec:
             )
         for name in self.order:
             _require_order(self, name, self.schema.type_of(name))
+        if self.partition is not None and self.schema.type_of(self.partition) == pa.binary():
+            raise SchemaError(
+                f'partition column "{self.partition}" of stream "{self.name}" is binary',
+                hint="Name partitions by text or by numbers.",
+            )
         if self.partition is not None and not self.order:
             raise PlanError(
                 f'stream "{self.name}" names a partition column and no order columns',

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from urllib.parse import unquote
 
 from millrace.engine.decision import Decision, Identity
 from millrace.engine.epoch import Engine
@@ -27,7 +28,7 @@ class Checkpoint:
 
     def __init__(self, root: Root) -> None:
         self._root = root
-        self.path = Path(root.uri.removeprefix("file://")) / DIRECTORY
+        self.path = Path(unquote(root.uri.removeprefix("file://"))) / DIRECTORY
 
     def identity(self, epoch: int) -> Identity:
         """Return which input Spark has chosen for an epoch; its file exists when we are called."""
@@ -65,19 +66,45 @@ class Checkpoint:
             engine.committed(self.identity(manifest.epoch))
 
     def repair(self, manifest: Manifest) -> list[int]:
-        """Put back offsets that were decided upon and that Spark's log has lost."""
+        """Put back what a power cut took from Spark's logs; return the epochs put back.
+
+        Offsets that were decided upon are in our own log. A commit of Spark's that is empty is
+        removed: Spark then calls that epoch again, and it is known to be committed.
+        """
+        if not self.path.exists():
+            return []
+        for path in (self.path / "commits").glob("[0-9]*"):
+            if path.stat().st_size == 0:
+                _remove(path)
+        newest = {each.identity.epoch: each.identity for each in self._logged()}
         repaired = []
-        for entry in self._root.list("epochs/"):
-            decision = Decision.read(self._root, entry.name)
-            epoch, offsets = decision.identity.epoch, decision.identity.offsets
+        for epoch, identity in newest.items():
+            self._restore_metadata(identity.query)
             path = self.path / "offsets" / str(epoch)
             whole = path.exists() and path.stat().st_size > 0
-            if epoch >= manifest.epoch and offsets and self.path.exists() and not whole:
+            if epoch >= manifest.epoch - 1 and identity.offsets and not whole:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.with_name(f".{epoch}.crc").unlink(missing_ok=True)
-                path.write_text(offsets)
+                _remove(path)
+                path.write_text(identity.offsets)
                 repaired.append(epoch)
         return repaired
+
+    def _logged(self) -> list[Decision]:
+        """Return all logged decisions, for each epoch the newest attempt last."""
+        found = [Decision.read(self._root, each.name) for each in self._root.list("epochs/")]
+        return sorted(found, key=lambda each: (each.identity.epoch, each.attempt))
+
+    def _restore_metadata(self, query: str) -> None:
+        path = self.path / "metadata"
+        if path.exists() and path.stat().st_size == 0:
+            _remove(path)
+            path.write_text(json.dumps({"id": query}))
+
+
+def _remove(path: Path) -> None:
+    """Remove a file of Spark's with its checksum."""
+    path.unlink(missing_ok=True)
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
 def _positions(offsets: str) -> list[str]:

@@ -123,10 +123,14 @@ class SparkRun:
     def rebind(self, bindings: Mapping[str, Binding], functions: Mapping[str, Function]) -> None:
         """Finish the epoch in flight and go on with other sources or functions."""
         with self._query_lock:
+            if self._ended.is_set():
+                return
             self._union(bindings, functions)  # sources that do not go together are refused here
             self._bindings, self._functions = dict(bindings), dict(functions)
-            self._stop_query()
-            self._stopping.clear()
+            try:
+                self._stop_query()
+            finally:
+                self._stopping.clear()
             self.nudge()
             self._query = self._start_query()
 
@@ -220,8 +224,7 @@ class SparkRun:
         while not self._ended.wait(POLL_SECONDS):
             cause = self._cause_of_end()
             if cause is None:
-                if self._pacing.outgrown():
-                    self.rebind(self._bindings, self._functions)
+                self._follow_pace()
                 continue
             if isinstance(cause, FATAL):
                 _logger.error("run ended: %s", cause)
@@ -235,6 +238,15 @@ class SparkRun:
                 return
             self._start_again()
             started = time.monotonic()
+
+    def _follow_pace(self) -> None:
+        """Make sources anew whose limit has changed much."""
+        if self._pacing.outgrown():
+            try:
+                self.rebind(self._bindings, self._functions)
+            except Exception as error:  # the query has ended, or goes on with the old limit
+                self._failure = error
+                _logger.warning("sources were not made anew: cause=%s", error)
 
     def _cause_of_end(self) -> BaseException | None:
         """Return why the query has ended by itself, None if it runs."""
@@ -258,6 +270,7 @@ class SparkRun:
             if self._ended.is_set() or self._query.isActive:
                 return
             self._failure = None
+            self._stopping.clear()
             try:
                 self._query = self._start_query()
             except Exception as error:
@@ -269,7 +282,8 @@ class SparkRun:
             due = next_due(self._engine.manifest, self._engine.registry.catalog)
             now = WallClock().now()
             if due is not None and due <= now:
-                self.nudge()
+                with contextlib.suppress(OSError):  # a full disk: tried again right away
+                    self.nudge()
                 self._ended.wait(POLL_SECONDS)
                 continue
             pause = POLL_SECONDS if due is None else (due - now) / SECOND

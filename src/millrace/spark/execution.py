@@ -28,9 +28,17 @@ from millrace.spark.chunk_rows import DECISION_PROPERTY, RECEIPT_DDL
 from millrace.spark.tasks import run_step
 from millrace.state.root import Root
 
-_OURS = re.compile(r"millrace\.errors\.(\w+): (.*)")
+_OURS = re.compile(r"millrace\.[\w.]+\.(\w+Error): (.*)")
 _NOT_A_QUERY = frozenset(
-    {"StoreError", "StoreFullError", "CorruptionError", "SourceError", "MissingError"}
+    {
+        "StoreError",
+        "StoreFullError",
+        "CorruptionError",
+        "SourceError",
+        "OutageError",
+        "MissingError",
+        "SchemaError",
+    }
 )
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 
@@ -54,6 +62,8 @@ class SparkExecution:
                 return [step([], decision, self.root)]
             return self._spread(decision) if decision.spread else self._together(decision)
         except (PySparkException, Py4JError) as cause:
+            if not decision.spread and "maxResultSize" in str(cause):
+                return [Receipt(0, oversize=True)]
             raise _execution_error(str(cause)) from cause
         except (StoreError, OSError) as cause:
             raise ExecutionError(
@@ -68,7 +78,10 @@ class SparkExecution:
     def _spread(self, decision: Decision) -> list[Receipt]:
         placed = self.batch.repartitionById(decision.n_shards, self.batch["shard"])
         receipts: pa.Table = placed.mapInArrow(run_step(self.root.uri), RECEIPT_DDL).toArrow()
-        return [Receipt.unpack(each) for each in receipts.column("receipt").to_pylist()]
+        unpacked = [Receipt.unpack(each) for each in receipts.column("receipt").to_pylist()]
+        shards = sorted(each.shard for each in unpacked)
+        assert shards == list(range(decision.n_shards)), f"receipts of shards {shards}"
+        return unpacked
 
 
 def _execution_error(text: str) -> ExecutionError:

@@ -39,6 +39,8 @@ def route_rows(root: str, stream: str, functions: Mapping[str, Function]) -> Map
     def routed(batches: Batches) -> Batches:
         task = _task()
         router = _router(root, stream, functions, task)
+        if router is None:
+            return
         spec, first = router.spec, 0
         for batch in batches:
             arrived = from_rows(spec, batch, origin=f"spark partition {task}", first=first)
@@ -54,6 +56,8 @@ def route_files(root: str, stream: str, source: Files, functions: Mapping[str, F
 
     def routed(batches: Batches) -> Batches:
         router = _router(root, stream, functions, _task())
+        if router is None:
+            return
         for batch in batches:
             for descriptor in batch.column(0).to_pylist():
                 for arrived in _read(router, source, descriptor):
@@ -86,11 +90,13 @@ def _packed(routed: Iterator[chunks.Chunk]) -> Batches:
         yield chunks.to_batch([each])
 
 
-def _router(root: str, stream: str, functions: Mapping[str, Function], task: int) -> Router:
+def _router(root: str, stream: str, functions: Mapping[str, Function], task: int) -> Router | None:
+    """Return the router of a stream; None if it was dropped while its rows were on their way."""
     decision = _decision(root)
     catalog = _catalog(root, decision.catalog, decision.identity.query)
-    spec = catalog.stream(stream)
-    return Router(spec, decision, catalog, task=task, functions=functions)
+    if stream not in catalog.streams:
+        return None
+    return Router(catalog.stream(stream), decision, catalog, task=task, functions=functions)
 
 
 def _task() -> int:

@@ -97,7 +97,7 @@ class Fence:
                 hint="Stop that engine, or give this one another root.",
             )
         try:
-            holder = Holder.this_process(who)
+            holder = replace(Holder.this_process(who), children=_orphans(previous))
             term = _new_term(root, holder)
             # Last, so that an engine which fails here does not hide the one before.
             lock.write(json.dumps(holder.to_json()).encode())
@@ -129,6 +129,13 @@ class Fence:
         if self._lock.held:
             self._lock.write(b"")
             self._lock.release()
+
+
+def _orphans(previous: Holder | None) -> tuple[Process, ...]:
+    """Return what a killed holder left running here; it is passed on until somebody ends it."""
+    if previous is None or not previous.here:
+        return ()
+    return tuple(each for each in previous.children if each.alive)
 
 
 def _new_term(root: Root, holder: Holder) -> int:

@@ -125,7 +125,7 @@ def write_tables(session: millrace.Session, directory: Path) -> None:
         tables[f"history_{stream}"] = retained(session, stream)
         tables[f"late_{stream}"] = session.late_rows(stream)
     for name, table in tables.items():
-        without = ("_time",) if name == "dead" else ()
+        without = () if name.startswith("history") else ("_time",)
         (directory / f"{name}.arrow").write_bytes(canonical_bytes(table, without=without))
     facts = session.engine.manifest.facts
     kept = {name: facts[name] for name in ("clocks", "watermarks", "suspended", "counts")}

@@ -7,7 +7,7 @@ which has seen neither Spark nor the engine.
 
 from __future__ import annotations
 
-import ast
+import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -110,5 +110,4 @@ def _known_as(reason: str, raw: str) -> str:
     """Name a dead letter as the ledger does: by its text, or by its id if it had none."""
     if not reason.startswith(TIMELESS):
         return raw
-    without_time = raw.replace("datetime.datetime", "")
-    return f"id {ast.literal_eval(without_time)['id']}"
+    return f"id {json.loads(raw)['id']}"

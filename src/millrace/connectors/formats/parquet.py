@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from millrace.connectors.formats.decoded import Decoded, reject_table
 from millrace.connectors.formats.options import ReadOptions
-from millrace.connectors.splits import FileSplit, open_parquet
+from millrace.connectors.splits import FileSplit, open_parquet, raise_if_passing
 from millrace.errors import SchemaError, SourceError
 from millrace.kernels.arrays import Bools, Ints
 from millrace.schema import Schema, cast_array, castable, conform, type_name
@@ -67,6 +67,7 @@ def _batches(
     try:
         yield from pieces
     except (OSError, pa.ArrowException) as cause:
+        raise_if_passing(cause, split.path)
         raise SourceError(
             f'Parquet file "{split.path}" cannot be read',
             detail=f"The reader says: {cause}",
@@ -84,7 +85,7 @@ def fit_rows(batch: pa.RecordBatch, schema: Schema, ordinals: Ints) -> Decoded:
     for column in schema:
         array = batch.column(batch.schema.get_field_index(column.name))
         for row in _out_of_range(array, column.type, 0):
-            shown = json.dumps(array[row].as_py(), default=str)
+            shown = _shown(array[row])
             fact = f"column {column.name}: {shown} is outside the range of {type_name(column.type)}"
             reasons.setdefault(row, fact)
     keep: Bools = np.ones(batch.num_rows, np.bool_)
@@ -108,5 +109,16 @@ def _out_of_range(array: pa.Array, arrow: pa.DataType, base: int) -> list[int]:
 
 
 def _raw(batch: pa.RecordBatch, row: int) -> bytes:
-    values = batch.slice(row, 1).to_pylist()[0]
-    return json.dumps(values, default=str, ensure_ascii=False).encode("utf-8", "replace")
+    cells = (
+        f"{json.dumps(name)}: {_shown(batch.column(name)[row])}" for name in batch.schema.names
+    )
+    return f"{{{', '.join(cells)}}}".encode("utf-8", "replace")
+
+
+def _shown(value: pa.Scalar) -> str:
+    """Spell a value as JSON; a time beyond Python's calendar as its number."""
+    try:
+        plain = value.as_py()
+    except (OverflowError, ValueError):
+        plain = value.value
+    return json.dumps(plain, default=str, ensure_ascii=False)
