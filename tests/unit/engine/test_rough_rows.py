@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 import millrace
+from millrace.connectors.decode import whole_file
 from millrace.errors import OutageError, SchemaError
 from millrace.state.memory_root import MemoryRoot
 from millrace.time import DAY, ManualClock
@@ -72,13 +75,11 @@ def test_a_binary_partition_column_is_refused() -> None:
 
 
 def test_a_passing_fault_of_the_disk_is_no_fault_of_the_file(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from millrace.connectors import decode
-
     def broken(_path: object) -> None:
         raise OSError(5, "input/output error")
 
-    monkeypatch.setattr(decode.Path, "stat", broken)
+    monkeypatch.setattr(Path, "stat", broken)
     with pytest.raises(OutageError, match="cannot be read now"):
-        decode.whole_file(f"{tmp_path}/x.ndjson")
+        whole_file(str(tmp_path / "x.ndjson"))
