@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
@@ -136,8 +138,11 @@ def local_spark(
     for name in AT_LEAST & extra.keys():
         settings[name] = extra[name]
     configuration = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    imports = threading.Thread(target=_import_the_engine, daemon=True)
+    imports.start()
     with _environment():
         session = SparkSession.builder.config(conf=configuration).getOrCreate()
+    imports.join()
     check_session(session)
     return session
 
@@ -169,6 +174,12 @@ def check_session(session: SparkSession) -> None:
         detail=f"{detail}.",
         hint="Set them before the first stream is started: spark.conf.set(name, value).",
     )
+
+
+def _import_the_engine() -> None:
+    """Import, while the JVM starts, what a session will need right after."""
+    import_module("millrace.session")
+    import_module("millrace.spark.backend")
 
 
 def _accepted(name: str, value: str | None) -> bool:
