@@ -60,6 +60,9 @@ ADVISED: dict[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     # How often a quiet source is asked. Each asking costs about 2 ms for a source in Python.
     "spark.sql.streaming.pollingDelay": "10ms",
+    # Spark's file source writes a log file an epoch and keeps those it has compacted for ten
+    # minutes, for readers of stores that list late; in a root they would be thousands of files.
+    "spark.sql.streaming.fileSource.log.cleanupDelay": "10s",
     # Progress objects kept in memory; millrace has statistics of its own.
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     # A quiet stream reports once a minute, not every ten seconds.
