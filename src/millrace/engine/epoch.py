@@ -126,12 +126,17 @@ class Engine:
             self.manifest,
             catalog,
             identity,
-            self.settings,
+            self._settings_now(),
             StoredFences(self.root),
             term=self._store.fence.term,
             clock=self._clock.now(),
         )
         return self._log(replace(decision, attempt=len(logged))), catalog
+
+    def _settings_now(self) -> Settings:
+        """Return the settings; an engine that has just started serves first and merges later."""
+        ready = bool(self.statistics) or self.settings.merge_at_start
+        return self.settings if ready else replace(self.settings, merging=False)
 
     def _log(self, decision: Decision) -> Decision:
         failpoints.reach("log.before")

@@ -25,6 +25,8 @@ class Settings:
         whichever the last epoch's size suggests ("auto").
     merging
         Whether runs are merged; without it answers are the same and reading is slower.
+    merge_at_start
+        Whether the first epoch after a start may merge too; without it that epoch is quick.
     target
         How long an epoch should take at most, in us; the number of rows that sources hand to
         an epoch follows it.
@@ -42,6 +44,7 @@ class Settings:
     shards: int = 2
     spread: Spread = "auto"
     merging: bool = True
+    merge_at_start: bool = False
     target: int = SECOND
     rows: int | None = None
     trigger: int = 0

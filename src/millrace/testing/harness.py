@@ -139,7 +139,7 @@ class Process:
 
     def _settle(self, epoch: int) -> None:
         settings = self.how.settings_of(epoch)
-        self.engine.settings = replace(settings, keep_rejected=KEEP_REJECTED)
+        self.engine.settings = replace(settings, keep_rejected=KEEP_REJECTED, merge_at_start=True)
         self.clock.set(self.scenario.clock(epoch))
 
 
