@@ -12,9 +12,9 @@ from millrace.engine.cursor import CURSORS, Cursor, sinks_with_cursors
 from millrace.engine.registry import Registry
 from millrace.engine.results import total, waiting
 from millrace.engine.statistics import EpochStatistics
-from millrace.state.lease import Lease
+from millrace.state.lease import Lease, written
 from millrace.state.manifest import Manifest, StoreState
-from millrace.state.names import COMMITS, LEASES, SNAPSHOTS, MissingError, number_of
+from millrace.state.names import COMMITS, SNAPSHOTS, MissingError, number_of
 from millrace.state.root import Root
 from millrace.state.run_store import load_manifest
 from millrace.time import WallClock
@@ -180,12 +180,4 @@ def _newest_cursor(root: Root, sink: str) -> Cursor | None:
 
 def _readers(root: Root, now: float) -> list[Lease]:
     """List the leases in force; unlike the engine, leave the others where they are."""
-    leases = []
-    for entry in root.list(f"{LEASES}/"):
-        try:
-            lease = Lease.from_json(entry.name.removeprefix(f"{LEASES}/"), root.get(entry.name))
-        except MissingError:
-            continue
-        if lease.expires > now:
-            leases.append(lease)
-    return leases
+    return [lease for lease in written(root) if lease.expires > now]

@@ -7,11 +7,13 @@ the collector has either seen the lease or has kept what the newer manifest name
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 import socket
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -77,14 +79,15 @@ class Lease:
 
 def held(root: Root, now: float) -> list[Lease]:
     """List the leases that are in force, and remove the others."""
-    leases = []
+    leases = list(written(root))
+    for lease in leases:
+        if lease.expires <= now:
+            root.delete(f"{LEASES}/{lease.id}")
+    return [lease for lease in leases if lease.expires > now]
+
+
+def written(root: Root) -> Iterator[Lease]:
+    """Give all leases, in force or not; one that is released meanwhile is passed over."""
     for entry in root.list(f"{LEASES}/"):
-        try:
-            lease = Lease.from_json(entry.name.removeprefix(f"{LEASES}/"), root.get(entry.name))
-        except MissingError:
-            continue
-        if lease.expires > now:
-            leases.append(lease)
-        else:
-            root.delete(entry.name)
-    return leases
+        with contextlib.suppress(MissingError):
+            yield Lease.from_json(entry.name.removeprefix(f"{LEASES}/"), root.get(entry.name))
