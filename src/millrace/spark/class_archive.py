@@ -23,12 +23,14 @@ from pathlib import Path
 import pyspark
 
 from millrace.spark.java import JavaHome, cache_directory, ensure_java
+from millrace.spark.spark_home import spark_home
 
 PATIENCE_SECONDS = 300
 
 _REHEARSAL = """
 import sys, tempfile, threading, time
 import pyarrow as pa
+import pyarrow.parquet as pq
 import millrace
 from millrace.spark.launch import local_spark
 
@@ -36,8 +38,14 @@ spark = local_spark(cores=2, app="rehearsal", java_options=sys.argv[1])
 with tempfile.TemporaryDirectory() as scratch:
     settings = millrace.Settings(spread="always")
     session = millrace.Session(f"{scratch}/root", spark=spark, settings=settings)
+    rows = pa.table({"ts": pa.array([1, 2], pa.timestamp("us", "UTC"))})
+    pq.write_table(rows, f"{scratch}/some.parquet")
+    session.stream(
+        "files", millrace.Files(f"{scratch}/*.parquet"), schema="ts timestamp", time="ts"
+    )
     reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10)
     session.stream("ticks", reader.name("ticks").load(), time="timestamp", retain="1 hour")
+    session.query("some", millrace.select("files"))
     session.query("all", millrace.select("ticks", where=millrace.col("value") >= 0))
     sink = millrace.MemorySink()
     session.sink(sink)
@@ -56,7 +64,7 @@ def archive_path(java: JavaHome) -> Path:
     """Return where the archive for a Java and the installed Spark is, or would be."""
     release = java.path / "release"
     told = release.read_bytes() if release.exists() else str(java.version).encode()
-    place = f"{java.path.resolve()} {Path(pyspark.__file__).parent} {pyspark.__version__}"
+    place = f"{java.path.resolve()} {spark_home()} {pyspark.__version__}"
     digest = hashlib.sha256(told + place.encode()).hexdigest()[:16]
     return cache_directory(os.environ) / f"classes-{digest}.jsa"
 

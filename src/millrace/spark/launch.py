@@ -13,15 +13,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.resources import files
-from pathlib import Path
 
-import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from millrace.errors import MachineError
 from millrace.spark.class_archive import archive_options
 from millrace.spark.java import ensure_java, java_environment
+from millrace.spark.spark_home import spark_home
 
 SPARK_VERSION = "4.3"
 
@@ -201,14 +200,13 @@ def _quiet_java_options(log_level: str) -> str:
 @contextmanager
 def _environment() -> Iterator[None]:
     """Set what Spark reads from the environment while it starts, and put everything back."""
-    package = Path(pyspark.__file__).parent
     chosen = {
         **java_environment(),
         # Otherwise workers are the first `python3` of the path, without this one's packages.
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         # Another Spark on the machine must not be mixed with this one.
-        "SPARK_HOME": str(package),
+        "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     before = {name: os.environ.get(name) for name in chosen}
