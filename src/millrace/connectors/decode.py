@@ -48,7 +48,6 @@ __all__ = [
     "ReadOptions",
     "decode_json_column",
     "read_split",
-    "reject_split",
     "warm_decoders",
     "whole_file",
 ]
@@ -101,11 +100,6 @@ def check_unchanged(split: FileSplit) -> None:
     size, modified = _stat(split.path)
     if size != split.size or (split.modified and modified != split.modified):
         raise changed_error(split, size)
-
-
-def reject_split(split: FileSplit, error: SourceError, schema: Schema) -> Decoded:
-    """Return the one reject for a split that could not be read, for a stream that goes on."""
-    return Decoded.nothing(schema, [(split.first, str(error), split.path.encode())])
 
 
 def _stat(path: str) -> tuple[int, int]:

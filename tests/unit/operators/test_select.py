@@ -97,7 +97,7 @@ def value_of(node: Expression, row: Row) -> Scalar:
         case IsNull(operand):
             return value_of(operand, row) is None
         case Call():
-            raise NotImplementedError
+            pytest.fail("no function is drawn here")
         case _:
             assert_never(node)
 

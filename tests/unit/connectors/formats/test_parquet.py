@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from millrace.connectors.decode import ReadOptions, read_split, reject_split, whole_file
+from millrace.connectors.decode import ReadOptions, read_split, whole_file
 from millrace.connectors.splits import CutOptions, cut_file
 from millrace.errors import SourceError
 from millrace.schema import Schema
@@ -91,8 +91,5 @@ def test_a_broken_page_names_the_file(path: str) -> None:
 
     split = whole_file(path)
 
-    with pytest.raises(SourceError, match=r'Parquet file ".*a.parquet" cannot be read') as caught:
+    with pytest.raises(SourceError, match=r'Parquet file ".*a.parquet" cannot be read'):
         list(read_split(split, Schema.of("extra bigint, a int, s text")))
-    [reject] = reject_split(split, caught.value, SCHEMA).rejects.to_pylist()
-    assert reject["raw"] == path.encode()
-    assert "cannot be read" in reject["reason"]
