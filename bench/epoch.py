@@ -115,7 +115,7 @@ def _latencies(spark: SparkSession, root: Path, rate: int) -> tuple[np.ndarray, 
     with millrace.Session(root, spark=spark) as session:
         session.stream("rows", source, time="arrived", delay="1 second")
         every = millrace.select("rows", "number", where=millrace.col("value") >= 0)
-        session.query("every", every)
+        session.query(every, name="every")
         session.sink(millrace.CallbackSink(delivered))
         session.start()
         time.sleep(start + seconds + 1 - time.time())
@@ -135,7 +135,7 @@ def many(spark: SparkSession, scratch: Path, _rounds: int) -> list[Figure]:
     with millrace.Session(root, spark=spark) as session:
         frame = source.name("trades").parquet(str(directory))
         session.stream("trades", frame, time="ts", key="symbol", retain="1 hour", delay="1 hour")
-        session.query("dear", millrace.select("trades", where=millrace.col("price") > 50))
+        session.query(millrace.select("trades", where=millrace.col("price") > 50), name="dear")
         session.sink(millrace.ParquetSink(scratch / "many-answers"))
         session.start()
         seen = -1
@@ -173,7 +173,7 @@ def timer(spark: SparkSession, scratch: Path, rounds: int) -> list[Figure]:
             scratch / f"timer-{round_}", spark=spark, settings=settings
         ) as session:
             session.stream("rows", source, time="arrived", idle=int(idle * SECOND))
-            session.query("every", millrace.select("rows"))
+            session.query(millrace.select("rows"), name="every")
             session.start()
             due, fired = _fired(session, idle)
         delays.append((fired - due) / trigger)

@@ -96,7 +96,7 @@ def ours(
     source = Files(str(directory)) if descriptors else file_stream(spark, directory)
     session.stream("trades", source, schema=COLUMNS, time="ts", delay="1 hour")
     dear = millrace.select("trades", "number", "price", where=millrace.col("price") > threshold)
-    session.query("dear", dear)
+    session.query(dear, name="dear")
     session.sink(millrace.ParquetSink(scratch / "answers"))
     ends: list[float] = []
     engine, run_epoch = session.engine, session.engine.run

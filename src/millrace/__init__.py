@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from millrace.engine.local import Feed as Feed
     from millrace.engine.settings import Settings as Settings
     from millrace.errors import MillraceError as MillraceError
-    from millrace.plan.expressions import call as call
-    from millrace.plan.expressions import col as col
     from millrace.plan.nodes import select as select
+    from millrace.plan.term import call as call
+    from millrace.plan.term import col as col
     from millrace.session import Query as Query
     from millrace.session import Session as Session
 
@@ -41,8 +41,8 @@ _HOMES = {
     "ReadOptions": "connectors.formats.options",
     "Session": "session",
     "Settings": "engine.settings",
-    "call": "plan.expressions",
-    "col": "plan.expressions",
+    "call": "plan.term",
+    "col": "plan.term",
     "select": "plan.nodes",
 }
 __all__ = list(_HOMES)

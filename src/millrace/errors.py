@@ -9,13 +9,18 @@ from __future__ import annotations
 
 
 class MillraceError(Exception):
-    """Base class; `code` is stable and is what programs and tests compare."""
+    """Base class; `code` is stable and is what programs and tests compare.
+
+    `node` is the part of an expression that was refused, for whoever knows where it was written.
+    """
 
     code = "internal"
 
-    def __init__(self, message: str, *, detail: str = "", hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, detail: str = "", hint: str = "", node: object = None
+    ) -> None:
         super().__init__(message)
-        self.message, self.detail, self.hint = message, detail, hint
+        self.message, self.detail, self.hint, self.node = message, detail, hint, node
 
     def __str__(self) -> str:
         labelled = (("detail", self.detail), ("hint", self.hint))

@@ -56,7 +56,7 @@ def test_queries_are_registered_paused_resumed_and_dropped_while_the_engine_runs
     session, sink = sessions.open(), millrace.MemorySink()
     files = millrace.Files(str(tmp_path / "in" / "*.parquet"))
     session.stream("trades", files, schema=COLUMNS, time="ts")
-    session.query("first", millrace.select("trades", "number"))
+    session.query(millrace.select("trades", "number"), name="first")
     session.sink(sink)
     session.start()
     wait_until(lambda: session.engine.manifest.epoch >= 0)
@@ -69,7 +69,7 @@ def test_queries_are_registered_paused_resumed_and_dropped_while_the_engine_runs
 
     write_files(tmp_path / "in", "parquet", [0, 10])
     await_rows(session, 10)
-    second = session.query("second", millrace.select("trades", "number"))
+    second = session.query(millrace.select("trades", "number"), name="second")
     after_next_epoch(second.pause)
     write_files(tmp_path / "in", "parquet", [10, 20])
     await_rows(session, 20)
@@ -114,7 +114,7 @@ def test_streams_come_and_go_and_a_restart_goes_on_where_each_one_was(
             session.stream(name, files, schema="number bigint, ts timestamp", time="ts")
 
     def ask(session: millrace.Session, name: str) -> None:
-        session.query(f"of_{name}", millrace.select(name, "number", where=col("number") >= 0))
+        session.query(millrace.select(name, "number", where=col("number") >= 0), name=f"of_{name}")
 
     session = sessions.open()
     session.sink(millrace.ParquetSink(out, roll_epochs=1))
@@ -171,7 +171,7 @@ def test_two_streams_from_sources_of_one_name_are_refused_and_the_run_goes_on(
     session, sink = sessions.open(), millrace.MemorySink()
     first = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).name("ticks")
     session.stream("first", first.load(), time="timestamp")
-    session.query("all", millrace.select("first", "value"))
+    session.query(millrace.select("first", "value"), name="all")
     session.sink(sink)
     session.start()
     second = spark.readStream.format("rate").name("ticks").load()
@@ -191,7 +191,7 @@ def test_a_root_made_anew_at_the_same_place_owes_nothing_to_the_old_one(
     for limit in (5, 8):  # the workers of the first run are still there for the second
         session, sink = sessions.open(spread="always"), millrace.MemorySink()
         session.stream("trades", millrace.Files(str(tmp_path / "in")), schema=COLUMNS, time="ts")
-        session.query("some", millrace.select("trades", "number", where=col("number") < limit))
+        session.query(millrace.select("trades", "number", where=col("number") < limit), name="some")
         session.sink(sink)
         session.start()
         await_rows(session, 10)

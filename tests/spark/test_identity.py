@@ -27,7 +27,7 @@ def declare(session: millrace.Session, directory: Path) -> millrace.MemorySink:
     sink = millrace.MemorySink()
     files = millrace.Files(str(directory / "*.parquet"))
     session.stream("trades", files, schema=COLUMNS, time="ts")
-    session.query("all", millrace.select("trades", "number"))
+    session.query(millrace.select("trades", "number"), name="all")
     session.sink(sink)
     return sink
 

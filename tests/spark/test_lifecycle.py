@@ -34,7 +34,7 @@ def test_a_stop_in_full_flow_is_no_error_and_the_next_start_goes_on_at_once(
         session, sink = sessions.open(), millrace.MemorySink(durable=True)
         reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10)
         session.stream("ticks", reader.name("flow").load(), time="timestamp")
-        session.query("all", millrace.select("ticks", "value"))
+        session.query(millrace.select("ticks", "value"), name="all")
         session.sink(sink)
         run = session.start()
         assert sink.wait_rows(50, 60)
@@ -54,7 +54,7 @@ def test_close_makes_public_what_a_sink_still_holds(
     write_files(tmp_path / "in", "parquet", [0, 10])
     session = sessions.open()
     session.stream("trades", millrace.Files(str(tmp_path / "in")), schema=COLUMNS, time="ts")
-    session.query("all", millrace.select("trades", "number"))
+    session.query(millrace.select("trades", "number"), name="all")
     session.sink(millrace.ParquetSink(tmp_path / "out", roll_every="1 day"))
     session.start()
     await_rows(session, 10)
@@ -105,7 +105,7 @@ def test_epochs_of_a_backlog_are_cut_so_that_they_stay_under_their_target(
         return values
 
     session.function("slow", slow, returns="bigint")
-    session.query("all", millrace.select("trades", value=call("slow", col("number"))))
+    session.query(millrace.select("trades", value=call("slow", col("number"))), name="all")
     session.start()
     wait_until(lambda: session.engine.manifest.facts.get("counts", {}).get("rows", 0) == 120_000)
 

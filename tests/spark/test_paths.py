@@ -55,7 +55,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
         sink = millrace.MemorySink()
         session.stream("trades", millrace.Feed(COLUMNS), retain="1 hour", **STREAM)
         for name, query in QUERIES.items():
-            session.query(name, query)
+            session.query(query, name=name)
         session.sink(sink)
         run = session.start()
         for first, stop in pairwise(CUTS):
@@ -167,7 +167,7 @@ def test_every_way_gives_the_answers_of_the_engine_without_spark(
     sink = millrace.MemorySink()
     session.stream("trades", source(spark, tmp_path / "in"), retain="1 hour", **STREAM, **words)
     for name, query in QUERIES.items():
-        session.query(name, query)
+        session.query(query, name=name)
     session.sink(sink)
 
     session.start()
@@ -184,7 +184,7 @@ def test_rows_that_spark_makes_arrive_once_each(spark: SparkSession, sessions: A
     reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 50)
     frame = reader.option("startTimestamp", 1_700_000_000_000).name("rate").load()
     session.stream("ticks", frame, time="timestamp")
-    session.query("every", millrace.select("ticks", "value", where=col("value") >= 0))
+    session.query(millrace.select("ticks", "value", where=col("value") >= 0), name="every")
     session.sink(sink)
 
     session.start()

@@ -35,7 +35,7 @@ def test_a_row_without_a_time_is_a_dead_letter_and_its_neighbours_are_not(
     session, sink = sessions.open(), millrace.MemorySink()
     frame = spark.readStream.schema(SPARK_COLUMNS).name("timeless").parquet(str(tmp_path / "in"))
     session.stream("trades", frame, time="ts", order="number")
-    session.query("all", millrace.select("trades", "number"))
+    session.query(millrace.select("trades", "number"), name="all")
     session.sink(sink)
 
     session.start()
@@ -88,7 +88,7 @@ def test_late_rows_are_flagged_in_answers_and_kept_apart_with_their_place(
     session, sink = sessions.open(rows=1), millrace.MemorySink()
     files = millrace.Files(str(tmp_path / "in"))
     session.stream("trades", files, schema=COLUMNS, time="ts", delay="5 seconds", retain="1 day")
-    session.query("all", millrace.select("trades", "number"))
+    session.query(millrace.select("trades", "number"), name="all")
     session.sink(sink)
 
     session.start()

@@ -68,7 +68,7 @@ def declare(session: millrace.Session, directory: Path, n_good: int = 3) -> mill
     session.stream("trades", files, schema=COLUMNS, time="ts")
     for each in range(n_good):
         condition = col("number") >= each
-        session.query(f"good{each}", millrace.select("trades", "number", where=condition))
+        session.query(millrace.select("trades", "number", where=condition), name=f"good{each}")
     session.sink(sink)
     return sink
 
@@ -80,7 +80,7 @@ def test_a_query_that_raises_is_suspended_and_can_be_resumed(
     session = sessions.open(rows=1)
     sink = declare(session, tmp_path / "in", n_good=1)
     session.function("odd", raising(15), returns="bigint")
-    bad = session.query("bad", millrace.select("trades", value=call("odd", col("number"))))
+    bad = session.query(millrace.select("trades", value=call("odd", col("number"))), name="bad")
 
     session.start()
     await_rows(session, 20)
@@ -107,7 +107,7 @@ def test_a_function_that_eats_all_memory_is_guilty_only_if_it_fails_alone(
     session = sessions.open()
     sink = declare(session, tmp_path / "in", n_good=1)
     session.function("eat", out_of_memory(), returns="bigint")
-    bad = session.query("bad", millrace.select("trades", value=call("eat", col("number"))))
+    bad = session.query(millrace.select("trades", value=call("eat", col("number"))), name="bad")
 
     session.start()
     await_rows(session, 10)
@@ -135,9 +135,7 @@ def test_a_query_that_takes_its_worker_down_is_found_and_the_others_are_none_the
         sink = declare(session, tmp_path / "in")
         if bad:
             session.function("crash", crash(), returns="bigint")
-            query = session.query(
-                "bad", millrace.select("trades", value=call("crash", col("number")))
-            )
+            query = session.query(millrace.select("trades", value=call("crash", col("number"))), name="bad")
         session.start()
         await_rows(session, 20)
         session.engine.delivery.drain(10)
@@ -225,7 +223,7 @@ def test_a_full_disk_in_a_task_is_waited_for_and_blamed_on_no_query(
         return values
 
     session.function("armed", armed, returns="bigint")
-    session.query("arming", millrace.select("trades", value=call("armed", col("number"))))
+    session.query(millrace.select("trades", value=call("armed", col("number"))), name="arming")
     session.start()
     await_rows(session, 10)
 

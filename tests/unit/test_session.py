@@ -24,7 +24,7 @@ from millrace.errors import (
     SchemaError,
     UnknownNameError,
 )
-from millrace.plan.expressions import call, col
+from millrace.plan.term import call, col
 from millrace.plan.nodes import select
 from millrace.session import Session
 from millrace.state.memory_root import MemoryRoot
@@ -62,7 +62,7 @@ def started(session: Session) -> LocalRun:
 def test_from_a_declaration_to_an_answer(tmp_path: Path) -> None:
     with Session(PosixRoot(tmp_path / "root", durable=False)) as session:
         trades(session, delay="2 seconds", key="symbol", retain="1 hour")
-        session.query("big", select("trades", "symbol", where=col("price") > 100))
+        session.query(select("trades", "symbol", where=col("price") > 100), name="big")
         session.sink(ParquetSink(tmp_path / "answers", "big"))
         run = started(session)
         statistics = run.feed(trades=rows(50, 150, None, 250))
@@ -78,13 +78,13 @@ def test_what_was_declared_is_there_when_the_program_starts_again() -> None:
     for _ in range(2):
         with Session(root, threads=False) as session:
             trades(session, delay=5)
-            session.query("odd", select("trades", where=col("price") > math.nan))  # noqa: PLW0177
-            assert session.engine.registry.catalog.sequence == 2
+            session.query(select("trades", where=col("price") > math.nan), name="odd")  # noqa: PLW0177
+            assert session.engine.registry.catalog.sequence == 3
 
 
 def test_a_query_can_be_paused_resumed_and_dropped(session: Session) -> None:
     trades(session)
-    query = session.query("all", select("trades"))
+    query = session.query(select("trades"), name="all")
     sink = MemorySink()
     session.sink(sink)
     run = started(session)
@@ -123,7 +123,7 @@ def declared(**words: Any) -> Callable[[Session], object]:
 
 
 def asked(selection: Any) -> Callable[[Session], object]:
-    return lambda session: session.query("q", selection)
+    return lambda session: session.query(selection, name="q")
 
 
 REFUSED = {
@@ -137,7 +137,7 @@ REFUSED = {
         asked(select("trades", where=call("dear", col("price")))), UnknownNameError,
         "Register it with Session.function"),
     "a name for two queries": (
-        lambda session: [session.query("q", select("trades", each)) for each in ("price", "ts")],
+        lambda session: [session.query(select("trades", each), name="q") for each in ("price", "ts")],
         NameTakenError, 'query "q" exists already'),
     "a reserved column": (
         asked(select("trades", _time=col("price"))), PlanError, 'column name "_time" is reserved'),
@@ -152,11 +152,11 @@ REFUSED = {
     "a number beyond bigint": (
         asked(select("trades", where=col("price") > 2**70)), PlanError, "out of the range"),
     "a reserved query name": (
-        lambda session: session.query("_q", select("trades")), PlanError, 'query name "_q"'),
+        lambda session: session.query(select("trades"), name="_q"), PlanError, 'query name "_q"'),
     "an empty query name": (
-        lambda session: session.query("", select("trades")), PlanError, "is reserved"),
+        lambda session: session.query(select("trades"), name=""), PlanError, "is reserved"),
     "a query name too long for a folder": (
-        lambda session: session.query("é" * 40, select("trades")), PlanError, "is too long"),
+        lambda session: session.query(select("trades"), name="é" * 40), PlanError, "is too long"),
     "another delay than in the root": (
         declared(delay=7), PlanError, "Its delay is 0 there and 7 here."),
     "another source of columns": (
@@ -190,7 +190,7 @@ REFUSED = {
     "late rows of an unknown stream": (
         lambda session: session.late_rows("trade"), UnknownNameError, 'Did you mean "trades"?'),
     "dropping a stream that is read": (
-        lambda session: (session.query("q", select("trades")), session.drop_stream("trades")),
+        lambda session: (session.query(select("trades"), name="q"), session.drop_stream("trades")),
         PlanError, "Drop the queries first."),
 }  # fmt: skip
 
@@ -225,7 +225,7 @@ def test_a_function_of_the_root_that_is_missing_is_refused_at_the_start() -> Non
     with Session(root, threads=False) as session:
         trades(session)
         session.function("dear", lambda prices: prices, returns="boolean")
-        session.query("q", select("trades", where=call("dear", col("price"))))
+        session.query(select("trades", where=call("dear", col("price"))), name="q")
     with Session(root, threads=False) as session:
         trades(session)
         with pytest.raises(UnknownNameError, match='function "dear" does not exist'):
@@ -264,7 +264,7 @@ def test_json_text_takes_columns_beside_it_from_the_source(session: Session) -> 
         "events", source, schema="price double, ts timestamp", time="ts", json="value",
         partition="part", order="at",
     )  # fmt: skip
-    session.query("all", select("events"))
+    session.query(select("events"), name="all")
     sink = MemorySink()
     session.sink(sink)
     texts = ['{"price": 1.5, "ts": "2024-05-01T12:00:00Z"}', '{"price": 1.5', "[]"]

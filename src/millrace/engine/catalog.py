@@ -1,11 +1,9 @@
-"""The catalog: every stream and every query in force, as of one number of the registry.
+"""The catalog: every stream, feed and family in force, as of one number of the registry.
 
-A catalog is immutable; a change makes the next one. Tasks of other processes read it from the
-file `catalogs/<sequence>`, which is written once, before the first epoch that uses it, and
-remember it by that name.
-
-A query that failed is suspended by the commit of the epoch in which it failed, under the
-`generation` it had; resuming it raises the generation, so the old verdict no longer applies.
+A catalog is immutable; a change makes the next one. The standing queries themselves are not in
+it: they are rows, in files of their own, which the catalog that is published to tasks names
+(`index`). Tasks read it from the file `catalogs/<sequence>`, which is written once, before the
+first epoch that uses it, and remember it by that name.
 """
 
 from __future__ import annotations
@@ -13,56 +11,31 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-import pyarrow as pa
-
-from millrace.engine.streams import StreamSpec, check_name
+from millrace.engine.feeds import Family, FeedSpec
+from millrace.engine.streams import StreamSpec
 from millrace.errors import NameTakenError, PlanError, UnknownNameError
 from millrace.plan.bind import nearest
-from millrace.plan.nodes import Selection
-from millrace.schema import type_name, type_named
 
 
 @dataclass(frozen=True, slots=True)
-class QuerySpec:
-    """One standing query: who it is, what it asks, and the columns of its answer."""
+class IndexFile:
+    """A file of standing queries, and the section of the catalog that says who is out of it."""
 
-    qid: int
     name: str
-    selection: Selection
-    answer: pa.Schema
-    generation: int = 0
-    paused: bool = False
-
-    def __post_init__(self) -> None:
-        check_name("query", self.name)
-
-    def to_json(self) -> dict[str, Any]:
-        """Spell the query as JSON."""
-        return {
-            "qid": self.qid,
-            "name": self.name,
-            "selection": self.selection.to_json(),
-            "answer": [[each.name, type_name(each.type)] for each in self.answer],
-            "generation": self.generation,
-            "paused": self.paused,
-        }
-
-    @classmethod
-    def from_json(cls, spelt: dict[str, Any]) -> Self:
-        """Read what `to_json` wrote."""
-        answer = pa.schema([(name, type_named(kind)) for name, kind in spelt["answer"]])
-        selection = Selection.from_json(spelt["selection"])
-        return cls(**{**spelt, "selection": selection, "answer": answer})
+    masked: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All streams and queries after the first `sequence` changes of the registry."""
+    """All streams, feeds and families after the first `sequence` changes of the registry."""
 
     sequence: int = 0
     next_qid: int = 1
+    next_number: int = 1
     streams: dict[str, StreamSpec] = field(default_factory=dict)
-    queries: dict[str, QuerySpec] = field(default_factory=dict)
+    feeds: dict[str, FeedSpec] = field(default_factory=dict)
+    families: dict[str, Family] = field(default_factory=dict)
+    index: dict[str, tuple[IndexFile, ...]] = field(default_factory=dict)
 
     @property
     def file(self) -> str:
@@ -79,15 +52,19 @@ class Catalog:
             )
         return self.streams[name]
 
-    def query(self, name: str) -> QuerySpec:
-        """Return the query of that name, or say which ones are close."""
-        if name not in self.queries:
+    def feed(self, name: str, what: str = "query") -> FeedSpec:
+        """Return the feed of that name, or say which ones are close."""
+        if name not in self.feeds:
             raise UnknownNameError(
-                f'query "{name}" does not exist',
-                detail=f"There are {len(self.queries)} queries.",
-                hint=nearest(name, list(self.queries)),
+                f'{what} "{name}" does not exist',
+                detail=f"There are {len(self.feeds)} names of queries and templates.",
+                hint=nearest(name, list(self.feeds)),
             )
-        return self.queries[name]
+        return self.feeds[name]
+
+    def families_of(self, feed: str) -> list[str]:
+        """Return the keys of a feed's families."""
+        return [key for key, each in self.families.items() if each.feed == feed]
 
     def apply(self, change: dict[str, Any]) -> Catalog:
         """Return the catalog after one change; a change that does not fit raises."""
@@ -96,14 +73,14 @@ class Catalog:
                 after = self._with_stream(StreamSpec.from_json(change["stream"]))
             case "drop stream":
                 after = self._without_stream(change["name"])
-            case "add query":
-                after = self._with_query(change)
-            case "drop query":
-                self.query(change["name"])
-                rest = {name: q for name, q in self.queries.items() if name != change["name"]}
-                after = replace(self, queries=rest)
-            case "pause" | "resume":
-                after = self._with_paused(change["name"], paused=change["do"] == "pause")
+            case "add feed":
+                after = self._with_feed(FeedSpec.from_json(change["feed"]))
+            case "drop feed":
+                after = self._without_feed(change["name"])
+            case "add queries":
+                after = self._with_queries(Family.from_json(change["family"]), change["n_rows"])
+            case "drop queries" | "pause" | "resume" | "change queries":
+                after = self
             case unknown:
                 message = f"not a change of the registry: {unknown!r}"
                 raise AssertionError(message)
@@ -117,45 +94,66 @@ class Catalog:
 
     def _without_stream(self, name: str) -> Catalog:
         self.stream(name)
-        readers = [each.name for each in self.queries.values() if each.selection.stream == name]
+        readers = [each.name for each in self.feeds.values() if each.stream == name]
         if readers:
             raise PlanError(
                 f'stream "{name}" is in use',
-                detail=f'{len(readers)} queries read it, such as "{readers[0]}".',
-                hint="Drop the queries first.",
+                detail=f'{len(readers)} queries and templates read it, such as "{readers[0]}".',
+                hint="Drop them first.",
             )
         return replace(self, streams={n: s for n, s in self.streams.items() if n != name})
 
-    def _with_query(self, change: dict[str, Any]) -> Catalog:
-        query = QuerySpec.from_json({**change["query"], "qid": self.next_qid})
-        if query.name in self.queries:
-            raise NameTakenError(f'query "{query.name}" exists already')
-        queries = {**self.queries, query.name: query}
-        return replace(self, queries=queries, next_qid=self.next_qid + 1)
+    def _with_feed(self, feed: FeedSpec) -> Catalog:
+        if feed.name in self.feeds:
+            raise NameTakenError(f'query "{feed.name}" exists already')
+        self.stream(feed.stream)
+        numbered = replace(feed, number=self.next_number)
+        feeds = {**self.feeds, feed.name: numbered}
+        return replace(self, feeds=feeds, next_number=self.next_number + 1)
 
-    def _with_paused(self, name: str, *, paused: bool) -> Catalog:
-        query = self.query(name)
-        generation = query.generation + (not paused)
-        changed = replace(query, paused=paused, generation=generation)
-        return replace(self, queries={**self.queries, name: changed})
+    def _without_feed(self, name: str) -> Catalog:
+        self.feed(name)
+        feeds = {each: spec for each, spec in self.feeds.items() if each != name}
+        gone = set(self.families_of(name))
+        families = {key: each for key, each in self.families.items() if key not in gone}
+        return replace(self, feeds=feeds, families=families)
+
+    def _with_queries(self, family: Family, n_rows: int) -> Catalog:
+        feed = self.feed(family.feed)
+        known = replace(family, number=feed.number)
+        after = replace(self, next_qid=self.next_qid + n_rows)
+        if known.key in self.families:
+            return after
+        return replace(after, families={**self.families, known.key: known})
 
     def to_json(self) -> dict[str, Any]:
-        """Spell the catalog for the tasks' file and for snapshots of the registry."""
+        """Spell what tasks need, and with the families what a snapshot of the registry needs."""
         return {
             "sequence": self.sequence,
             "next_qid": self.next_qid,
+            "next_number": self.next_number,
             "streams": [each.to_json() for each in self.streams.values()],
-            "queries": [each.to_json() for each in self.queries.values()],
+            "feeds": [each.to_json() for each in self.feeds.values()],
+            "index": {
+                stream: [[each.name, each.masked] for each in files]
+                for stream, files in self.index.items()
+            },
         }
 
     @classmethod
     def from_json(cls, spelt: dict[str, Any]) -> Self:
         """Read what `to_json` wrote."""
         streams = [StreamSpec.from_json(each) for each in spelt["streams"]]
-        queries = [QuerySpec.from_json(each) for each in spelt["queries"]]
+        feeds = [FeedSpec.from_json(each) for each in spelt["feeds"]]
+        index = {
+            stream: tuple(IndexFile(*each) for each in files)
+            for stream, files in spelt["index"].items()
+        }
         return cls(
             spelt["sequence"],
             spelt["next_qid"],
+            spelt["next_number"],
             {each.name: each for each in streams},
-            {each.name: each for each in queries},
+            {each.name: each for each in feeds},
+            index=index,
         )

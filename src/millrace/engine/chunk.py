@@ -25,10 +25,11 @@ SCHEMA = pa.schema(
 )
 
 ROWS = "rows"  # rows of a stream that is retained
-RESULTS = "results"  # answers of a query
+RESULTS = "results"  # answers of queries
+COUNTS = "counts"  # how many rows queries have matched
 LATE = "late"  # rows that came too late
 DEAD = "dead"  # rows that could not be read
-TABLES = frozenset({ROWS, RESULTS, LATE, DEAD})  # `name` is the store they are for
+TABLES = frozenset({ROWS, RESULTS, COUNTS, LATE, DEAD})  # `name` is the store they are for
 TALLY = "tally"  # what a task saw: counts and clocks, as JSON
 OVERSIZE = "oversize"  # a task's output is too large for the driver; run the epoch spread out
 

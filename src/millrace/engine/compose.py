@@ -6,25 +6,26 @@ receipts came in does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from millrace.connectors.sinks.sink import FanOut
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.lateness import watermark
 from millrace.engine.receipt import Receipt, Written
-from millrace.engine.stores import query_of, results_store, store_specs
+from millrace.engine.stores import answers_in, store_specs
 from millrace.engine.tally import Tally, advanced
-from millrace.state.manifest import Delta, Manifest, commit_name
+from millrace.state.manifest import Delta, Manifest, Run, commit_name
 from millrace.state.merge import MergeProgress
 from millrace.state.piece import Piece
 from millrace.state.run import pieces_of
 
-Consumed = Callable[[str], int | None]
-"""For a query, the least epoch that a sink of it still needs; None if no sink wants it."""
+Consumed = Callable[[str, FanOut], int | None]
+"""For a feed and a form, the least epoch that a sink still needs; None if no sink wants it."""
 
 
 def inline_runs(receipts: list[Receipt]) -> dict[str, pa.Table]:
@@ -41,8 +42,9 @@ def compose(
     term: int,
     dropped: Mapping[str, tuple[int, ...]],
     verdicts: Mapping[int, Mapping[str, Any]],
+    still: Mapping[int, Mapping[str, Any]],
 ) -> Delta:
-    """Return what the epoch changes."""
+    """Return what the epoch changes; `still` are the verdicts of before that hold."""
     ordered = _ordered(receipts)
     file = commit_name(decision.identity.epoch)
     inline = pieces_of(file, inline_runs(ordered))
@@ -53,33 +55,53 @@ def compose(
     ]
     wanted = dict(store_specs(catalog))
     tallies = [tally for receipt in ordered for tally in receipt.tallies]
-    failed = {results_store(each) for each in catalog.queries.values() if each.qid in verdicts}
+    filled = {each.store for each, _ in placed}
     return Delta(
         decision.identity.epoch,
         term,
         decision.identity.digest,
-        created={name: spec for name, spec in wanted.items() if name not in manifest.stores},
+        created={
+            name: spec
+            for name, spec in wanted.items()
+            if name not in manifest.stores and (name in filled or not spec.queue)
+        },
         removed=tuple(_outlived(manifest, wanted)),
         dropped=dropped,
         merged=_merged(decision, placed),
-        added=_added(placed, failed),
+        added=_added(placed),
         facts={
-            **_facts(manifest, catalog, decision, tallies, verdicts),
-            "counts": _counts(manifest, tallies, lost=_n_rows(placed, failed)),
+            **_facts(manifest, catalog, decision, tallies, verdicts, still),
+            "counts": _counts(manifest, tallies),
         },
     )
 
 
-def consumed_runs(manifest: Manifest, consumed: Consumed) -> dict[str, tuple[int, ...]]:
-    """Return the runs of answers that every sink has passed."""
+def consumed_runs(
+    manifest: Manifest, catalog: Catalog, consumed: Consumed
+) -> dict[str, tuple[int, ...]]:
+    """Return the runs of answers that every sink has passed and no reader needs."""
     dropped = {}
     for store, state in manifest.stores.items():
-        query = query_of(store)
-        if query is not None and state.runs:
-            needed = consumed(query)
-            runs = (run.id for run in state.runs if needed is None or run.epoch < needed)
-            dropped[store] = tuple(runs)
+        found = answers_in(store)
+        if found is not None and state.runs:
+            fan_out, feed = found
+            needed = consumed(feed, fan_out)
+            keep = catalog.feeds[feed].keep if fan_out == "rows" and feed in catalog.feeds else 0
+            old = _older_than_newest(state.runs, keep)
+            dropped[store] = tuple(
+                run.id for run in old if needed is None or run.epoch < needed
+            )
     return {store: runs for store, runs in dropped.items() if runs}
+
+
+def _older_than_newest(runs: Sequence[Run], keep: int) -> list[Run]:
+    """Return the runs behind the newest ones that have `keep` rows together."""
+    left, n_rows = [], 0
+    for run in sorted(runs, key=lambda each: -each.epoch):
+        if n_rows >= keep:
+            left.append(run)
+        n_rows += sum(piece.rows for piece in run.pieces)
+    return left
 
 
 def _ordered(receipts: list[Receipt]) -> list[Receipt]:
@@ -105,16 +127,12 @@ def _merged(
 
 
 def _added(
-    placed: list[tuple[Written, Piece | None]], failed: set[str]
+    placed: list[tuple[Written, Piece | None]],
 ) -> dict[str, tuple[tuple[Piece, ...], ...]]:
-    """Return the new runs: one of all shards for what is keyed, one a shard for answers.
-
-    Of a query that failed in this epoch nothing is kept: which of its answers came before the
-    failure depends on how the rows were spread over tasks.
-    """
+    """Return the new runs: one of all shards for what is keyed, one a shard for answers."""
     added: dict[str, tuple[tuple[Piece, ...], ...]] = {}
     for each, piece in placed:
-        if each.merge is not None or piece is None or each.store in failed:
+        if each.merge is not None or piece is None:
             continue
         runs = added.get(each.store, ())
         if runs and each.store.startswith("rows/"):
@@ -130,6 +148,7 @@ def _facts(
     decision: Decision,
     tallies: list[Tally],
     verdicts: Mapping[int, Mapping[str, Any]],
+    still: Mapping[int, Mapping[str, Any]],
 ) -> dict[str, Any]:
     clocks, marks = facts.clocks(manifest, catalog), facts.watermarks(manifest, catalog)
     seen = facts.seen(manifest, catalog)
@@ -148,7 +167,6 @@ def _facts(
         *manifest.facts.get("digests", []),
         [decision.identity.epoch, decision.identity.digest],
     ]
-    still = facts.suspended(manifest, catalog)
     return {
         "clocks": clocks,
         "watermarks": marks,
@@ -161,14 +179,9 @@ def _facts(
     }
 
 
-def _counts(manifest: Manifest, tallies: list[Tally], *, lost: int) -> dict[str, int]:
+def _counts(manifest: Manifest, tallies: list[Tally]) -> dict[str, int]:
     before: dict[str, int] = manifest.facts.get("counts", {})
-    counts = {
+    return {
         name: before.get(name, 0) + sum(getattr(each, name) for each in tallies)
         for name in ("rows", "late", "dead", "results")
     }
-    return {**counts, "results": counts["results"] - lost}
-
-
-def _n_rows(placed: list[tuple[Written, Piece | None]], stores: set[str]) -> int:
-    return sum(each.rows for each, _ in placed if each.store in stores)

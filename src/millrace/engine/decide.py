@@ -6,8 +6,9 @@ is repeated by reading it back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from millrace.connectors.sinks.sink import FanOut
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision, Identity
@@ -32,6 +33,8 @@ def decide(
     *,
     term: int,
     clock: int,
+    suspended: Iterable[int] = (),
+    wanted: Mapping[str, list[FanOut]] | None = None,
 ) -> Decision:
     """Decide the first attempt at an epoch."""
     return Decision(
@@ -43,7 +46,9 @@ def decide(
         clocks=facts.clocks(manifest, catalog),
         watermarks=facts.watermarks(manifest, catalog),
         idle=_idle(manifest, catalog, clock),
-        suspended=tuple(facts.suspended(manifest, catalog)),
+        suspended=tuple(suspended),
+        wanted={} if wanted is None else dict(wanted),
+        access=settings.access,
         shards=settings.shard_bounds,
         spread=_spread(manifest, settings),
         merges=_merges(manifest, catalog, settings, fences, clock) if settings.merging else (),

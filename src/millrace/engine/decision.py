@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from millrace.connectors.sinks.sink import FanOut
 from millrace.engine.tally import Segments
 from millrace.errors import FencedError
 from millrace.operators.keys import BUCKET_BITS, N_BUCKETS
@@ -50,7 +51,10 @@ class Decision:
     watermarks: dict[str, int] = field(default_factory=dict)
     idle: dict[str, list[str]] = field(default_factory=dict)
     suspended: tuple[int, ...] = ()
-    quarantined: dict[str, list[str]] = field(default_factory=dict)
+    quarantined: dict[str, list[Any]] = field(default_factory=dict)
+    wanted: dict[str, list[FanOut]] = field(default_factory=dict)
+    families: tuple[str, ...] | None = None
+    access: str = "auto"
     shards: tuple[int, ...] = (0, N_BUCKETS)
     spread: bool = False
     merges: tuple[MergeStep, ...] = ()
@@ -88,6 +92,7 @@ class Decision:
                 **spelt,
                 "identity": Identity(**spelt["identity"]),
                 "suspended": tuple(spelt["suspended"]),
+                "families": None if spelt["families"] is None else tuple(spelt["families"]),
                 "unordered": tuple(spelt["unordered"]),
                 "shards": tuple(spelt["shards"]),
                 "merges": tuple(MergeStep.from_json(each) for each in spelt["merges"]),

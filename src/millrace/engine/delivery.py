@@ -18,7 +18,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 
-from millrace.connectors.sinks.sink import Sink
+from millrace.connectors.sinks.sink import FanOut, Sink
 from millrace.engine.cursor import DurableCursor, VolatileCursor, mark_absent, sinks_with_cursors
 from millrace.engine.lane import Lane
 from millrace.engine.sink_status import SinkStatus
@@ -123,10 +123,19 @@ class Delivery:
                 lane.see(manifest)
         self._wake()
 
-    def consumed(self, query: str) -> int | None:
+    def consumed(self, query: str, fan_out: FanOut = "rows") -> int | None:
         """Return the least epoch of `query` that a sink still needs; None if nobody wants it."""
-        needed = (lane.needs(query) for lane in self._lanes.values())
+        lanes = [each for each in self._lanes.values() if each.sink.fan_out == fan_out]
+        needed = (lane.needs(query) for lane in lanes)
         return min((epoch for epoch in needed if epoch is not None), default=None)
+
+    def wanted(self, queries: Iterable[str]) -> dict[str, list[FanOut]]:
+        """Say in which forms sinks want the results of each query."""
+        lanes = list(self._lanes.values())
+        return {
+            query: sorted({each.sink.fan_out for each in lanes if each.wants(query)})
+            for query in queries
+        }
 
     def status(self) -> tuple[SinkStatus, ...]:
         """Say how each sink is."""

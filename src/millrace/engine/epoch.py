@@ -17,11 +17,14 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
+import numpy as np
+
 from millrace import failpoints
+from millrace.connectors.sinks.sink import FanOut
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.compose import compose, consumed_runs, inline_runs
@@ -33,8 +36,9 @@ from millrace.engine.registry import Registry, read_catalog
 from millrace.engine.settings import Settings
 from millrace.engine.statistics import EpochStatistics, measure
 from millrace.engine.supervise import ExecutionError, Supervision, find_culprits
-from millrace.engine.tally import hidden_lateness, segments_of
+from millrace.engine.tally import Tally, hidden_lateness, segments_of
 from millrace.errors import IdentityError, StoreFullError
+from millrace.plan.bind import Functions
 from millrace.state.cuts import StoredFences
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
@@ -46,6 +50,7 @@ _logger = logging.getLogger(__name__)
 
 
 MOST_RECONSIDERATIONS = 4
+MOST_PROBED = 4_096
 
 
 class Execution(Protocol):
@@ -73,6 +78,7 @@ class Engine:
         self.root, self.registry, self.delivery = root, registry, delivery
         self.settings, self._clock, self.wait = settings, clock, wait
         self._store = store
+        self.functions: Functions = {}
         self._tidied = False  # whoever was here before may have died while tidying
         self.statistics: deque[EpochStatistics] = deque(maxlen=1_000)
 
@@ -120,8 +126,8 @@ class Engine:
             decision = Decision.read(self.root, file)
             if decision.identity.digest == identity.digest and not decision.probe:
                 return decision, self._catalog(decision)
-        catalog = self.registry.catalog
-        self._when_there_is_room(lambda: self.registry.publish(catalog))
+        catalog = self._published()
+        generations = self.registry.population.generations
         decision = decide(
             self.manifest,
             catalog,
@@ -130,8 +136,25 @@ class Engine:
             StoredFences(self.root),
             term=self._store.fence.term,
             clock=self._clock.now(),
+            suspended=facts.suspended(self.manifest, generations),
+            wanted=self._wanted(catalog),
         )
         return self._log(replace(decision, attempt=len(logged))), catalog
+
+    def _published(self) -> Catalog:
+        """Return the catalog in force, with the index that tasks will read."""
+        found: list[Catalog] = []
+        publish = self.registry.publish
+        self._when_there_is_room(lambda: found.append(publish(self.functions)))
+        return found[-1]
+
+    def _wanted(self, catalog: Catalog) -> dict[str, list[FanOut]]:
+        """Say which forms of each feed's answers anybody wants: sinks, or readers of rows."""
+        wanted = self.delivery.wanted(catalog.feeds)
+        for name, feed in catalog.feeds.items():
+            if feed.keep and "rows" not in wanted[name]:
+                wanted[name] = [*wanted[name], "rows"]
+        return {name: forms for name, forms in wanted.items() if forms}
 
     def _settings_now(self) -> Settings:
         """Return the settings; an engine that has just started serves first and merges later."""
@@ -145,12 +168,7 @@ class Engine:
         return decision
 
     def _catalog(self, decision: Decision) -> Catalog:
-        present = self.registry.catalog
-        return (
-            present
-            if present.file == decision.catalog
-            else read_catalog(self.root, decision.catalog)
-        )
+        return read_catalog(self.root, decision.catalog)
 
     def _executed(
         self,
@@ -174,7 +192,7 @@ class Engine:
             if better is None:
                 seconds["run"] = time.perf_counter() - began
                 return decision, receipts
-            reconsiderations += 1
+            reconsiderations += better.segments != decision.segments
             if reconsiderations > MOST_RECONSIDERATIONS:
                 better = without_order(better)
             decision = self._log(self._next_attempt(better))
@@ -203,14 +221,9 @@ class Engine:
         self, decision: Decision, catalog: Catalog, execution: Execution, error: ExecutionError
     ) -> Decision:
         """Find the queries that take the epoch down, and decide to run it without them."""
-        running = tuple(
-            each.qid for each in catalog.queries.values() if each.qid not in decision.suspended
-        )
+        quiet = replace(decision, merges=(), spread=True, probe=True)
 
-        def probe(some: tuple[int, ...]) -> ExecutionError | None:
-            out = tuple(qid for qid in running if qid not in some)
-            suspended = (*decision.suspended, *out)
-            tried = replace(decision, suspended=suspended, merges=(), spread=True, probe=True)
+        def probe(tried: Decision) -> ExecutionError | None:
             patient = Supervision(self._back_off)
             while True:
                 try:
@@ -222,16 +235,21 @@ class Engine:
                 else:
                     return None
 
-        culprits = find_culprits(running, probe)
-        if culprits is None:
+        guilty = find_culprits(
+            tuple(self.registry.families_standing()),
+            lambda some: probe(replace(quiet, families=some)),
+        )
+        if guilty is None:
             raise error
-        names = [each.name for each in catalog.queries.values() if each.qid in culprits.qids]
-        _logger.error("queries quarantined: queries=%s cause=%s", names, error.message)
+        culprits = {}
+        for family, cause in guilty.items():
+            culprits |= self._culprits_in(family, quiet, probe, cause)
+        _logger.error("queries quarantined: n=%d cause=%s", len(culprits), error.message)
         verdicts = {
-            str(qid): ["quarantined", cause.message, cause.detail]
-            for qid, cause in culprits.errors.items()
+            str(qid): [None, "quarantined", cause.message, cause.detail]
+            for qid, cause in culprits.items()
         }
-        suspended = (*decision.suspended, *culprits.qids)
+        suspended = (*decision.suspended, *culprits)
         quarantined = {**decision.quarantined, **verdicts}
         return self._log(
             self._next_attempt(replace(decision, suspended=suspended, quarantined=quarantined))
@@ -246,10 +264,11 @@ class Engine:
     ) -> EpochStatistics:
         began = time.perf_counter()
         dropped = {
-            **consumed_runs(self.manifest, self.delivery.consumed),
+            **consumed_runs(self.manifest, catalog, self.delivery.consumed),
             **expired(self.manifest, catalog, self.settings.keep_rejected, decision),
         }
-        verdicts = verdicts_of(decision, catalog, receipts)
+        generations = self.registry.population.generations
+        verdicts = verdicts_of(decision, generations)
         delta = compose(
             self.manifest,
             catalog,
@@ -258,6 +277,7 @@ class Engine:
             term=self._store.fence.term,
             dropped=dropped,
             verdicts=verdicts,
+            still=self._still_suspended(),
         )
         statistics = measure(decision, receipts, self.manifest, delta, seconds)
         delta = replace(delta, facts={**delta.facts, "statistics": statistics.to_json()})
@@ -269,6 +289,34 @@ class Engine:
         statistics = replace(statistics, seconds={**statistics.seconds, **seconds})
         self.statistics.append(statistics)
         return statistics
+
+    def _still_suspended(self) -> dict[int, Mapping[str, Any]]:
+        """Return the verdicts that hold, on queries that stand."""
+        population = self.registry.population
+        found = facts.suspended(self.manifest, population.generations)
+        gone = set(population.missing(np.array(sorted(found), np.uint64)).tolist())
+        return {qid: verdict for qid, verdict in found.items() if qid not in gone}
+
+    def _culprits_in(
+        self,
+        family: str,
+        quiet: Decision,
+        probe: Callable[[Decision], ExecutionError | None],
+        cause: ExecutionError,
+    ) -> dict[int, ExecutionError]:
+        """Find the guilty queries of a guilty family; if they are very many, take it whole."""
+        members = self.registry.members(family)
+        out = set(quiet.suspended)
+        running = tuple(qid for qid in members if qid not in out)
+        if not 1 < len(running) <= MOST_PROBED:
+            return dict.fromkeys(running, cause)
+
+        def only(some: tuple[int, ...]) -> ExecutionError | None:
+            silent = tuple(qid for qid in running if qid not in some)
+            suspended = (*quiet.suspended, *silent)
+            return probe(replace(quiet, families=(family,), suspended=suspended))
+
+        return find_culprits(running, only) or dict.fromkeys(running, cause)
 
     def _tidy(self, catalog: Catalog) -> None:
         """Take a snapshot when one is due, and delete what nothing names any more."""
@@ -289,6 +337,11 @@ def reconsidered(decision: Decision, catalog: Catalog, receipts: list[Receipt]) 
     if any(each.oversize for each in receipts):
         return replace(decision, spread=True)
     tallies = [tally for receipt in receipts for tally in receipt.tallies]
+    failed = failures_of(tallies)
+    if failed:  # of a query that fails in an epoch no answer is kept, wherever its rows were
+        suspended = (*decision.suspended, *(int(qid) for qid in failed))
+        quarantined = {**decision.quarantined, **failed}
+        return replace(decision, suspended=suspended, quarantined=quarantined)
     segments = {}
     for name, stream in catalog.streams.items():
         if name in decision.unordered:
@@ -309,28 +362,31 @@ def without_order(decision: Decision) -> Decision:
     return replace(decision, unordered=unordered, segments={})
 
 
+def failures_of(tallies: Iterable[Tally]) -> dict[str, list[Any]]:
+    """Return the queries that failed: when first, and how."""
+    found: dict[str, list[Any]] = {}
+    for failure in (each for tally in tallies for each in tally.failures):
+        verdict = [failure.time, failure.code, failure.message, ""]
+        known = found.get(str(failure.qid))
+        if known is None or verdict[:3] < known[:3]:
+            found[str(failure.qid)] = verdict
+    return dict(sorted(found.items()))
+
+
 def verdicts_of(
-    decision: Decision, catalog: Catalog, receipts: list[Receipt]
+    decision: Decision, generations: Mapping[int, int]
 ) -> dict[int, dict[str, Any]]:
     """Return why queries are suspended from this epoch on."""
-    found: dict[int, list[Any]] = {
-        int(qid): [None, *verdict] for qid, verdict in decision.quarantined.items()
-    }
-    for receipt in sorted(receipts, key=lambda each: each.shard):
-        for failure in (each for tally in receipt.tallies for each in tally.failures):
-            if failure.qid not in found or found[failure.qid][0] > failure.time:
-                found[failure.qid] = [failure.time, failure.code, failure.message, ""]
-    generations = {each.qid: each.generation for each in catalog.queries.values()}
     return {
-        qid: {
+        int(qid): {
             "epoch": decision.identity.epoch,
-            "generation": generations[qid],
+            "generation": generations.get(int(qid), 0),
             "time": time_,
             "code": code,
             "message": message,
             "detail": detail,
         }
-        for qid, (time_, code, message, detail) in found.items()
+        for qid, (time_, code, message, detail) in decision.quarantined.items()
     }
 
 

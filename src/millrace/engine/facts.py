@@ -48,14 +48,15 @@ def _of_streams(fact: str, manifest: Manifest, catalog: Catalog) -> dict[str, An
     }
 
 
-def suspended(manifest: Manifest, catalog: Catalog) -> dict[int, Mapping[str, Any]]:
+def suspended(
+    manifest: Manifest, generations: Mapping[int, int]
+) -> dict[int, Mapping[str, Any]]:
     """Return the verdicts on queries that have not been resumed since."""
     verdicts: Mapping[str, Mapping[str, Any]] = manifest.facts.get("suspended", {})
-    generations = {each.qid: each.generation for each in catalog.queries.values()}
     return {
         int(qid): verdict
         for qid, verdict in verdicts.items()
-        if generations.get(int(qid)) == verdict["generation"]
+        if generations.get(int(qid), 0) == verdict["generation"]
     }
 
 

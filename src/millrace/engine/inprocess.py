@@ -64,7 +64,9 @@ class InProcess:
         catalog = read_catalog(self.root, decision.catalog)
         for number, task in enumerate(self.tasks):
             spec = catalog.stream(task.stream)
-            router = Router(spec, decision, catalog, task=number, functions=self.functions)
+            router = Router(
+                spec, decision, catalog, self.root, task=number, functions=self.functions
+            )
             for arrived in task.arrived:
                 yield from router.take(arrived)
             yield from router.finish()

@@ -66,11 +66,14 @@ class Lane:
             return self.health.pause
         return OPEN_PAUSE if self._span is not None and self._span.n_epochs else None
 
+    def wants(self, query: str) -> bool:
+        """Say whether the sink is to get the results of a query."""
+        asked = self._wanted is None or query in self._wanted
+        return asked and self.health.state != "detached"
+
     def needs(self, query: str) -> int | None:
         """Return the first epoch of `query` that the sink still needs; None if it needs none."""
-        if self.health.state == "detached" or (
-            self._wanted is not None and query not in self._wanted
-        ):
+        if not self.wants(query):
             return None
         return 0 if self._cursor is None else self._cursor.next_epoch
 
@@ -103,7 +106,7 @@ class Lane:
             cursor = self._cursor
             if cursor is None:
                 return
-            held = waiting(manifest, self.sink.queries, cursor.next_epoch)
+            held = self._waiting(manifest, cursor.next_epoch)
             if not backlog.exceeded_by(total(held).n_bytes, len(held)):
                 return
             if backlog.policy == "detach":
@@ -132,9 +135,12 @@ class Lane:
     def status(self, manifest: Manifest) -> SinkStatus:
         """Say how the sink is."""
         cursor = self._cursor or Cursor()
-        held = waiting(manifest, self.sink.queries, cursor.next_epoch)
+        held = self._waiting(manifest, cursor.next_epoch)
         stop = manifest.epoch + 1
         return sink_status(self.sink.name, self.health, cursor, held=held, stop=stop)
+
+    def _waiting(self, manifest: Manifest, first: int) -> Waiting:
+        return waiting(manifest, self.sink.queries, first, self.sink.fan_out)
 
     def _deliver(self, manifest: Manifest, flush_to: int) -> None:
         while self.active and not self._passed(manifest, flush_to):
@@ -144,7 +150,7 @@ class Lane:
         """Go through the epochs that wait; False if the cursor no longer stands where it did."""
         span = self._span or self._open(manifest)
         stop = manifest.epoch + 1
-        held = waiting(manifest, self.sink.queries, span.stop) if span.stop < stop else {}
+        held = self._waiting(manifest, span.stop) if span.stop < stop else {}
         for epoch in range(span.stop, stop):
             if not self._standing():
                 return False
@@ -177,7 +183,7 @@ class Lane:
         return self._span
 
     def _claimed(self, manifest: Manifest) -> Cursor:
-        held = waiting(manifest, self.sink.queries, 0)
+        held = self._waiting(manifest, 0)
         self.see(manifest)
         cursor = self._log.claim(min([*held, self._first_seen or 0]))
         if cursor.detached is None:
@@ -195,7 +201,7 @@ class Lane:
         if not span.n_epochs:
             self._since = self._clock.now()
         for answer in answers:
-            table = read(self._root, answer.runs, epoch)
+            table = read(self._root, answer, epoch)
             failpoints.reach("deliver.before")
             self.sink.take(answer.query, epoch, table)
             n_rows, n_bytes = n_rows + table.num_rows, n_bytes + logical_bytes(table)
@@ -226,7 +232,7 @@ class Lane:
         self.health.n_failures = 0
 
     def _cut_off(self, cursor: Cursor, manifest: Manifest) -> None:
-        held = waiting(manifest, self.sink.queries, cursor.next_epoch)
+        held = self._waiting(manifest, cursor.next_epoch)
         mark = (manifest.epoch, total(held).n_rows)
         self._cursor = self._log.move(replace(cursor, detached=mark))
         self.health.state = "detached"

@@ -16,14 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.engine import chunk as kinds
-from millrace.engine.catalog import QuerySpec
 from millrace.engine.chunk import Chunk, pack_table
 from millrace.engine.decision import Decision
+from millrace.engine.feeds import FeedSpec
 from millrace.engine.stores import (
     DEAD_LETTER_COLUMNS,
     DEAD_LETTERS,
+    QUERIES,
+    answer_store,
     late_store,
-    results_store,
     rows_store,
 )
 from millrace.engine.streams import StreamSpec
@@ -46,17 +47,58 @@ class Outgoing:
         self.n_results = 0
 
     def add_results(
-        self, query: QuerySpec, answer: pa.RecordBatch, times: np.ndarray, late: np.ndarray
+        self,
+        feed: FeedSpec,
+        qids: np.ndarray,
+        answer: pa.RecordBatch,
+        times: np.ndarray,
+        late: np.ndarray,
     ) -> None:
-        """Send answers of a query."""
-        n_rows = answer.num_rows
+        """Send answers, a row for each match, of the queries with these ids."""
         leading = {
-            "_key": pa.array(np.full(n_rows, query.qid, np.uint64)),
+            "_key": pa.array(qids),
             "_time": pa.array(times),
             "_late": pa.array(late),
         }
-        self.n_results += n_rows
-        self._add(self._any_shard(), kinds.RESULTS, results_store(query), _table(leading, answer))
+        self.n_results += answer.num_rows
+        store = answer_store(feed, "rows")
+        self._add(self._any_shard(), kinds.RESULTS, store, _table(leading, answer))
+
+    def add_counts(self, feed: FeedSpec, qids: np.ndarray, counts: np.ndarray) -> None:
+        """Send how many rows each query has matched; one shard adds up what all tasks say."""
+        if not qids.size:
+            return
+        table = pa.table(
+            {
+                "_key": pa.array(qids),
+                "_time": pa.array(np.full(qids.size, self._decision.clock, np.int64)),
+                "n_rows": pa.array(counts),
+            }
+        )
+        self.n_results += int(counts.sum())
+        self._add(0, kinds.COUNTS, answer_store(feed, "counts"), table)
+
+    def add_sets(  # noqa: PLR0913  a row, its time, and the queries it is for
+        self,
+        feed: FeedSpec,
+        answer: pa.RecordBatch,
+        times: np.ndarray,
+        late: np.ndarray,
+        qids: np.ndarray,
+        bounds: np.ndarray,
+    ) -> None:
+        """Send matching rows once; row i is for the queries from `bounds[i]` to `bounds[i + 1]`."""
+        leading = {
+            "_key": pa.array(np.zeros(answer.num_rows, np.uint64)),
+            "_time": pa.array(times),
+            "_late": pa.array(late),
+        }
+        offsets = pa.py_buffer((bounds * 8).astype(np.int32))
+        data = pa.py_buffer(np.ascontiguousarray(qids, np.uint64))
+        sets = pa.Array.from_buffers(pa.binary(), answer.num_rows, [None, offsets, data])
+        table = _table(leading, answer).append_column(QUERIES, sets)
+        self.n_results += qids.size
+        self._add(self._any_shard(), kinds.RESULTS, answer_store(feed, "sets"), table)
 
     def add_rows(
         self, rows: pa.RecordBatch, keys: np.ndarray, times: np.ndarray, buckets: np.ndarray

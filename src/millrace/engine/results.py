@@ -1,9 +1,10 @@
 """Results as sinks see them: what a manifest still holds for them, read in canonical order.
 
-The results of a query are a queue store (`stores.results_store`); each run of it belongs to one
-epoch. However many shards wrote them, the runs of one query and epoch become one table: the
-query's own columns, then `_time`, `_late` and `_epoch`. A query that was dropped and declared
-anew with other columns has two stores, and for a while perhaps two tables.
+The results of a feed are a queue store (`stores.answer_store`); each run of it belongs to one
+epoch. However many shards wrote them, the runs of one feed and epoch become one table: its own
+columns, then `_query` where several queries share it, `_time`, `_late` and `_epoch`. A query that
+was dropped and declared anew with other columns has two stores, and for a while perhaps two
+tables.
 
 Cost: `waiting` looks at each run of the wanted stores once, and once for each manifest at the
 names of all stores; `read` sorts one epoch's rows.
@@ -20,8 +21,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from millrace.connectors.sinks.sink import Backlog
-from millrace.engine.stores import query_of
+from millrace.connectors.sinks.sink import Backlog, FanOut
+from millrace.engine.stores import QUERIES, answers_in, tells_queries_apart
 from millrace.operators.canonical import LEADING, canonical_order
 from millrace.schema import TIMESTAMP
 from millrace.state.manifest import Manifest, Run, StoreState
@@ -31,10 +32,14 @@ from millrace.state.run import read_piece
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The runs of one query and epoch; all have the same columns."""
+    """The runs of one feed and epoch; all have the same columns.
+
+    `several` says that their rows are of several queries, told apart by `_key`.
+    """
 
     query: str
     runs: tuple[Run, ...]
+    several: bool = False
 
 
 Waiting: TypeAlias = Mapping[int, Sequence[Answer]]
@@ -49,15 +54,17 @@ class Amount:
     n_bytes: int = 0
 
 
-def waiting(manifest: Manifest, queries: Sequence[str] | None, first: int) -> Waiting:
+def waiting(
+    manifest: Manifest, queries: Sequence[str] | None, first: int, fan_out: FanOut = "rows"
+) -> Waiting:
     """Return the results of `queries` (None: of all) in the epochs from `first` on."""
-    queues = _queues(manifest)
+    queues = _queues(manifest, fan_out)
     found: dict[int, list[Answer]] = {}
     for query in sorted(queues if queries is None else queries):
         for alike in queues.get(query, ()):
-            runs = (run for store in alike for run in store.runs if run.epoch >= first)
+            runs = (run for store in alike.stores for run in store.runs if run.epoch >= first)
             for epoch, group in groupby(sorted(runs, key=_epoch), key=_epoch):
-                found.setdefault(epoch, []).append(Answer(query, tuple(group)))
+                found.setdefault(epoch, []).append(Answer(query, tuple(group), alike.several))
     return dict(sorted(found.items()))
 
 
@@ -89,34 +96,66 @@ def oldest_beyond(backlog: Backlog, held: Waiting) -> tuple[int, int]:
     return stop, n_rows
 
 
-def read(root: Root, runs: Sequence[Run], epoch: int) -> pa.Table:
-    """Read the runs of one query and epoch as the table that its sinks get."""
-    pieces = [piece for run in runs for piece in run.pieces]
-    stored = pa.concat_tables([read_piece(root, piece) for piece in pieces]).drop_columns("_key")
-    ordered = stored.take(canonical_order(stored)).combine_chunks()
-    own = [name for name in ordered.column_names if name not in LEADING]
-    table = ordered.select([*own, *LEADING])
-    at = len(own)
-    table = table.set_column(at, pa.field("_time", TIMESTAMP), ordered["_time"].cast(TIMESTAMP))
+def read(root: Root, answer: Answer, epoch: int) -> pa.Table:
+    """Read the runs of one feed and epoch as the table that its sinks get."""
+    pieces = [piece for run in answer.runs for piece in run.pieces]
+    stored = pa.concat_tables([read_piece(root, piece) for piece in pieces])
+    table = shown(stored, several=answer.several)
     return table.append_column("_epoch", pa.array(np.full(table.num_rows, epoch, np.int64)))
+
+
+def shown(stored: pa.Table, *, several: bool) -> pa.Table:
+    """Bring stored answers into canonical order, and their columns into the form readers get."""
+    keys = stored.column("_key").cast(pa.int64())
+    stored = stored.drop_columns("_key")
+    if several and QUERIES not in stored.column_names:
+        stored = stored.append_column("_query", keys)
+    ordered = stored.take(canonical_order(stored)).combine_chunks()
+    if QUERIES in ordered.column_names:
+        at = ordered.column_names.index(QUERIES)
+        ordered = ordered.set_column(at, QUERIES, _unpacked(ordered.column(QUERIES)))
+    trailing = [name for name in ("_query", QUERIES, *LEADING) if name in ordered.column_names]
+    own = [name for name in ordered.column_names if name not in trailing]
+    table = ordered.select([*own, *trailing])
+    at = table.column_names.index("_time")
+    return table.set_column(at, pa.field("_time", TIMESTAMP), ordered["_time"].cast(TIMESTAMP))
+
+
+def _unpacked(sets: pa.ChunkedArray) -> pa.Array:
+    """Read sets of query ids back: eight bytes each, ascending."""
+    packed = sets.combine_chunks()
+    packed = packed if isinstance(packed, pa.Array) else packed.chunk(0)
+    _, offsets, data = packed.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[packed.offset : packed.offset + len(packed) + 1]
+    ids = np.frombuffer(data, np.int64)[bounds[0] // 8 : bounds[-1] // 8]
+    return pa.ListArray.from_arrays(pa.array((bounds - bounds[0]) // 8, pa.int32()), pa.array(ids))
 
 
 def _epoch(run: Run) -> int:
     return run.epoch
 
 
-@lru_cache(maxsize=2)  # a manifest never changes, and every sink asks for the same one
-def _queues(manifest: Manifest) -> dict[str, list[list[StoreState]]]:
-    """Find the stores of each query's results; those with the same columns are together."""
-    queues: dict[str, list[list[StoreState]]] = {}
+@dataclass(frozen=True, slots=True, eq=False)
+class _Alike:
+    """Stores of one name whose rows have the same columns."""
+
+    several: bool
+    stores: list[StoreState]
+
+
+@lru_cache(maxsize=6)  # a manifest never changes, and every sink asks for the same one
+def _queues(manifest: Manifest, fan_out: FanOut) -> dict[str, list[_Alike]]:
+    """Find the stores of each feed's results; those with the same columns are together."""
+    queues: dict[str, list[_Alike]] = {}
     for name in sorted(manifest.stores):
-        query, store = query_of(name), manifest.stores[name]
-        if query is None:
+        found, store = answers_in(name), manifest.stores[name]
+        if found is None or found[0] != fan_out:
             continue
-        groups = queues.setdefault(query, [])
-        alike = next((group for group in groups if group[0].schema == store.schema), None)
-        if alike is None:
-            groups.append([store])
+        groups, several = queues.setdefault(found[1], []), tells_queries_apart(name)
+        for group in groups:
+            if group.stores[0].schema == store.schema and group.several == several:
+                group.stores.append(store)
+                break
         else:
-            alike.append(store)
+            groups.append(_Alike(several, [store]))
     return queues

@@ -9,7 +9,7 @@ One `Router` handles one task's share of one stream, batch by batch, and keeps o
 leaves: answers, retained rows and what went wrong. A row that no query and no retention wants
 is not carried further.
 
-Cost: one pass of Arrow kernels per query over the stream's batch; nothing per row in Python.
+Cost: that of matching (`index.match`); nothing per row in Python.
 """
 
 from __future__ import annotations
@@ -25,15 +25,18 @@ import pyarrow.compute as pc
 
 from millrace import failpoints
 from millrace.engine import chunk as kinds
-from millrace.engine.catalog import Catalog, QuerySpec
+from millrace.engine.answers import Answers
+from millrace.engine.catalog import Catalog
 from millrace.engine.chunk import Chunk
 from millrace.engine.decision import Decision
 from millrace.engine.lateness import Lateness
 from millrace.engine.outgoing import Outgoing
+from millrace.engine.standing import sources_of
 from millrace.engine.streams import StreamSpec
-from millrace.engine.tally import Failure, Position, Tally
+from millrace.engine.tally import Position, Tally
 from millrace.operators.keys import bucket_of, hash_columns
-from millrace.operators.select import Function, matching, project
+from millrace.operators.select import Function
+from millrace.state.root import Root
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,16 +64,16 @@ class Router:
         spec: StreamSpec,
         decision: Decision,
         catalog: Catalog,
+        root: Root,
         *,
         task: int,
         functions: Mapping[str, Function],
     ) -> None:
         self.spec = spec
-        self._functions = functions
-        self._queries = active_queries(catalog, decision, spec.name)
         self._lateness = Lateness(spec, decision)
         self._outgoing = Outgoing(spec, task, decision)
-        self._failures: dict[int, Failure] = {}
+        sources = sources_of(root, catalog, decision, spec.name)
+        self._answers = Answers(sources, catalog, decision, self._outgoing, functions)
         self._tally = Tally(spec.name)
         self._seconds = {"receive": 0.0, "select": 0.0, "retain": 0.0}
         failpoints.reach("route.before")
@@ -82,7 +85,7 @@ class Router:
         late = self._lateness.judge(rows, times, arrived.partition, arrived.begin)
         self._outgoing.add_late(rows, places, late, arrived.origin)
         selecting = time.perf_counter()
-        self._answer(rows, times, late)
+        self._answers.take(rows, times, late)
         retaining = time.perf_counter()
         self._retain(rows, times, late)
         self._count(arrived, int(late.sum()))
@@ -93,11 +96,12 @@ class Router:
 
     def finish(self) -> Iterator[Chunk]:
         """Yield everything that has not left yet, and the tally."""
+        self._answers.finish()
         yield from self._outgoing.remaining()
         tally = replace(
             self._tally,
             segments=tuple(self._lateness.segments()),
-            failures=tuple(self._failures.values()),
+            failures=self._answers.failures,
             dead=self._outgoing.n_dead,
             results=self._outgoing.n_results,
             sent=self._outgoing.bytes_sent,
@@ -121,27 +125,6 @@ class Router:
             stamps = rows.column(self.spec.time)
         return rows, stamps.cast(pa.int64()).to_numpy(), places
 
-    def _answer(self, rows: pa.RecordBatch, times: np.ndarray, late: np.ndarray) -> None:
-        if rows.num_rows == 0:
-            return
-        for query in self._queries:
-            if query.qid in self._failures:
-                continue
-            try:
-                hits = matching(query.selection, rows, self._functions)
-                if len(hits):
-                    answer = project(
-                        query.selection, rows.take(hits), query.answer, self._functions
-                    )
-                    at = hits.to_numpy()
-                    self._outgoing.add_results(query, answer, times[at], late[at])
-            except MemoryError:
-                raise  # says nothing about this query: another one may have taken the memory
-            except Exception as cause:
-                self._failures[query.qid] = Failure(
-                    query.qid, int(times.min()), type(cause).__name__, str(cause)[:500]
-                )
-
     def _retain(self, rows: pa.RecordBatch, times: np.ndarray, late: np.ndarray) -> None:
         if self.spec.retain is None or rows.num_rows == 0:
             return
@@ -159,13 +142,3 @@ class Router:
             bytes=self._tally.bytes + arrived.rows.nbytes,
             late=self._tally.late + n_late,
         )
-
-
-def active_queries(catalog: Catalog, decision: Decision, stream: str) -> list[QuerySpec]:
-    """Return the queries over a stream that run in this epoch."""
-    out = set(decision.suspended)
-    return [
-        each
-        for each in catalog.queries.values()
-        if each.selection.stream == stream and not each.paused and each.qid not in out
-    ]

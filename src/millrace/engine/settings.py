@@ -37,6 +37,9 @@ class Settings:
         The least time between the starts of two epochs, in us; 0 starts the next at once.
     keep_rejected
         How long late rows and dead letters are kept, in us.
+    access
+        How the index finds queries: "auto" chooses for each batch by cost; the name of an
+        access method forces that one wherever it is possible.
     backoff
         The wait before the first retry after a failure, in us; it doubles up to a minute.
     """
@@ -49,6 +52,7 @@ class Settings:
     rows: int | None = None
     trigger: int = 0
     keep_rejected: int = 7 * DAY
+    access: str = "auto"
     backoff: int = SECOND // 2
 
     def __post_init__(self) -> None:

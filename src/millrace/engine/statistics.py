@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from millrace.engine.decision import Decision
 from millrace.engine.receipt import Receipt
-from millrace.engine.stores import query_of
+from millrace.engine.stores import answers_in
 from millrace.state.manifest import Delta, Manifest
 
 
@@ -77,9 +77,9 @@ def measure(
         by_stream[tally.stream] = by_stream.get(tally.stream, 0) + tally.rows
     by_query: dict[str, int] = {}
     for each in written:
-        query = query_of(each.store)
-        if query is not None and each.store in delta.added:  # not if the query has failed
-            by_query[query] = by_query.get(query, 0) + each.rows
+        found = answers_in(each.store)
+        if found is not None and found[0] == "rows":
+            by_query[found[1]] = by_query.get(found[1], 0) + each.rows
     marks: dict[str, int] = delta.facts.get("watermarks", {})
     stages = [*(each.seconds for each in tallies), *(each.seconds for each in receipts)]
     return EpochStatistics(
@@ -91,7 +91,7 @@ def measure(
         bytes=sum(each.bytes for each in tallies),
         late=sum(each.late for each in tallies),
         dead=sum(each.dead for each in tallies),
-        results=sum(by_query.values()),
+        results=sum(each.results for each in tallies),
         rows_by_stream=by_stream,
         results_by_query=by_query,
         seconds={**seconds, **_summed(stages)},

@@ -70,6 +70,7 @@ def _sorted_runs(arrived: list[Chunk], shard: int) -> dict[Written, pa.Table]:
     """Make one run for each store that got rows."""
     gathered: dict[str, list[pa.Table]] = {}
     answers = {each.name for each in arrived if each.kind == kinds.RESULTS}
+    counted = {each.name for each in arrived if each.kind == kinds.COUNTS}
     for each in arrived:
         if each.kind in kinds.TABLES:
             gathered.setdefault(each.name, []).append(each.table())
@@ -78,8 +79,16 @@ def _sorted_runs(arrived: list[Chunk], shard: int) -> dict[Written, pa.Table]:
         table = pa.concat_tables(gathered[store])
         if store in answers:
             table = table.take(canonical_order(table))
+        elif store in counted:
+            table = _added_up(table)
         runs[Written(store, shard, table.num_rows)] = sort_rows(table)
     return runs
+
+
+def _added_up(counts: pa.Table) -> pa.Table:
+    """Add up what several tasks have counted for one query."""
+    summed = counts.group_by(["_key", "_time"], use_threads=False).aggregate([("n_rows", "sum")])
+    return summed.rename_columns({"n_rows_sum": "n_rows"}).select(counts.column_names)
 
 
 def _merged(decision: Decision, root: Root, shard: int | None) -> dict[Written, pa.Table]:

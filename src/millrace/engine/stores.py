@@ -1,21 +1,30 @@
 """Which stores an engine keeps, what they are called, and which columns they have.
 
-A store belongs to one stream or query for life: its name ends in a number that is never given
+A store belongs to one stream or feed for life: its name ends in a number that is never given
 again, so what is dropped and declared anew under the same name starts empty.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import pyarrow as pa
 
-from millrace.engine.catalog import Catalog, QuerySpec
+from millrace.connectors.sinks.sink import FANOUTS, FanOut
+from millrace.engine.catalog import Catalog
+from millrace.engine.feeds import FeedSpec
 from millrace.engine.streams import StreamSpec
 from millrace.state.store_state import StoreSpec
 
-_RESULTS = "results/"
 _ORDER = [("_key", pa.uint64()), ("_time", pa.int64())]
+
+_PREFIXES: dict[FanOut, tuple[str, str]] = {
+    "rows": ("results", "matches"),  # of one query; of several, told apart by `_key`
+    "counts": ("counts", "counts"),
+    "sets": ("sets", "sets"),
+}
+QUERIES = "_queries"
 
 DEAD_LETTERS = "dead letters"
 DEAD_LETTER_COLUMNS = pa.schema(
@@ -40,16 +49,21 @@ def late_store(spec: StreamSpec) -> str:
     return f"late/{spec.name}.{spec.born}"
 
 
-def results_store(query: QuerySpec) -> str:
-    """Name the store of a query's answers that wait for their sinks."""
-    return f"{_RESULTS}{query.name}.{query.qid}"
+def answer_store(feed: FeedSpec, fan_out: FanOut) -> str:
+    """Name the store of a feed's answers, in one of their forms, that wait for their sinks."""
+    return f"{_prefix(feed, fan_out)}/{feed.name}.{feed.number}"
 
 
-def query_of(store: str) -> str | None:
-    """Return the name of the query whose answers a store holds, None for other stores."""
-    if not store.startswith(_RESULTS):
-        return None
-    return store.removeprefix(_RESULTS).rpartition(".")[0]
+def answers_in(store: str) -> tuple[FanOut, str] | None:
+    """Return the form and the feed of the answers that a store holds, None for other stores."""
+    prefix, _, rest = store.partition("/")
+    form: FanOut | None = next((each for each in FANOUTS if prefix in _PREFIXES[each]), None)
+    return None if form is None else (form, rest.rpartition(".")[0])
+
+
+def tells_queries_apart(store: str) -> bool:
+    """Say whether the rows of a store are of several queries."""
+    return not store.startswith("results/")
 
 
 def store_specs(catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
@@ -61,6 +75,24 @@ def store_specs(catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
             yield rows_store(stream), StoreSpec(pa.schema([*_ORDER, *columns]))
         aside = [*_ORDER, ("_source", pa.string()), ("_position", pa.int64())]
         yield late_store(stream), StoreSpec(pa.schema([*aside, *columns]))
-    for query in catalog.queries.values():
-        answer = [*_ORDER, ("_late", pa.bool_()), *query.answer]
-        yield results_store(query), StoreSpec(pa.schema(answer), queue=True)
+    for feed in catalog.feeds.values():
+        yield from store_specs_of(feed)
+
+
+@lru_cache(maxsize=100_000)
+def store_specs_of(feed: FeedSpec) -> tuple[tuple[str, StoreSpec], ...]:
+    """Give the stores of a feed's answers, one for each form."""
+    late = [*_ORDER, ("_late", pa.bool_())]
+    columns = {
+        "rows": [*late, *feed.answer],
+        "counts": [*_ORDER, ("n_rows", pa.int64())],
+        "sets": [*late, *feed.answer, (QUERIES, pa.binary())],
+    }
+    return tuple(
+        (answer_store(feed, form), StoreSpec(pa.schema(columns[form]), queue=True))
+        for form in FANOUTS
+    )
+
+
+def _prefix(feed: FeedSpec, fan_out: FanOut) -> str:
+    return _PREFIXES[fan_out][feed.shared]

@@ -3,7 +3,8 @@
 A query's expression that raises is data: the task reports it and goes on. This is about tasks
 that do not come back: a function that crashes its process or eats all memory, a machine that
 is lost. The first failure is tried again, since machines do fail. A second one that looks the
-same is taken for a query's fault, and the queries are halved until the culprits are known:
+same is taken for a query's fault, and the families are halved until the culprits are known, then
+the queries of each guilty family:
 
     all fail ─► left half runs, right half fails ─► … ─► { q17 } fails alone: quarantined
 
@@ -20,10 +21,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from millrace.errors import MillraceError
 
 _logger = logging.getLogger(__name__)
+
+Suspect = TypeVar("Suspect")
 
 
 class ExecutionError(MillraceError):
@@ -41,18 +45,6 @@ class ExecutionError(MillraceError):
         super().__init__(message, detail=detail)
         self.signature = signature
         self.blames_query = blames_query
-
-
-@dataclass(frozen=True, slots=True)
-class Culprits:
-    """The queries that must not run for the epoch to succeed, and how it failed with each."""
-
-    errors: dict[int, ExecutionError]
-
-    @property
-    def qids(self) -> tuple[int, ...]:
-        """The queries, ascending."""
-        return tuple(sorted(self.errors))
 
 
 @dataclass(slots=True)
@@ -92,18 +84,18 @@ class Supervision:
 
 
 def find_culprits(
-    qids: tuple[int, ...], probe: Callable[[tuple[int, ...]], ExecutionError | None]
-) -> Culprits | None:
-    """Find the queries to suspend, or None if the epoch fails without any query too.
+    suspects: tuple[Suspect, ...], probe: Callable[[tuple[Suspect, ...]], ExecutionError | None]
+) -> dict[Suspect, ExecutionError] | None:
+    """Find whom the epoch fails with, and how; None if it fails without any of them too.
 
-    `probe` runs the epoch with only the given queries and returns how it failed, if it did.
+    `probe` runs the epoch with only the given suspects and returns how it failed, if it did.
     """
-    if not qids or probe(()) is not None:
+    if not suspects or probe(()) is not None:
         return None
-    found: dict[int, ExecutionError] = {}
-    suspects = [qids]
-    while suspects:
-        some = suspects.pop()
+    found: dict[Suspect, ExecutionError] = {}
+    waiting = [suspects]
+    while waiting:
+        some = waiting.pop()
         error = probe(some)
         if error is None:
             continue
@@ -113,5 +105,5 @@ def find_culprits(
                 found[some[0]] = again
             continue
         half = len(some) // 2
-        suspects += [some[half:], some[:half]]
-    return Culprits(found) if found else None
+        waiting += [some[half:], some[:half]]
+    return found or None

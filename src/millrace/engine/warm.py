@@ -12,13 +12,17 @@ import pyarrow as pa
 
 from millrace import failpoints
 from millrace.engine.arrivals import from_rows
-from millrace.engine.catalog import Catalog, QuerySpec
+from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision, Identity
+from millrace.engine.feeds import Family, FeedSpec
+from millrace.engine.registry import Registry
 from millrace.engine.route import Router
 from millrace.engine.step import step
 from millrace.engine.streams import StreamSpec
-from millrace.plan.expressions import col
+from millrace.plan.bind import bind_selection
+from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import select
+from millrace.plan.term import col
 from millrace.schema import Schema
 from millrace.state.memory_root import MemoryRoot
 
@@ -32,11 +36,12 @@ def warm() -> None:
 def _run_on_nothing() -> None:
     schema = Schema.of("name text, number bigint, price double, ts timestamp")
     spec = StreamSpec("warm", schema, "ts", key=("name", "number", "price"), retain=1, ordered=True)
-    query = QuerySpec(1, "warm", select("warm", "name", where=col("price") > 0), pa.schema(
-        [("name", pa.string())]))  # fmt: skip
-    catalog = Catalog(1, 2, {"warm": spec}, {"warm": query})
-    decision = Decision(Identity("warm", 0, ""), 0, 0, 0, catalog.file, {})
-    router = Router(spec, decision, catalog, task=0, functions={})
+    root = MemoryRoot()
+    catalog = _published(root, spec)
+    decision = Decision(
+        Identity("warm", 0, ""), 0, 0, 0, catalog.file, {}, wanted={"warm": ["rows", "counts"]}
+    )
+    router = Router(spec, decision, catalog, root, task=0, functions={})
     rows = pa.record_batch(
         {
             "name": ["a", None, "b"],
@@ -46,4 +51,24 @@ def _run_on_nothing() -> None:
         }
     )
     chunks = [*router.take(from_rows(spec, rows, origin="warm")), *router.finish()]
-    step(chunks, decision, MemoryRoot())
+    step(chunks, decision, root)
+
+
+def _published(root: MemoryRoot, spec: StreamSpec) -> Catalog:
+    """Register some queries, found in the different ways, over the stream."""
+    registry = Registry.open(root)
+    selection = select("warm", "name", where=(col("name") == "a") & (col("price") > 0))
+    lifted = lift_constants(bind_selection(selection, spec.schema, {}))
+    feed = FeedSpec("warm", "warm", pa.schema([("name", pa.string())]), "shared")
+    family = Family("warm", lifted.selection, tuple(lifted.types))
+    names = [f"{number}" for number in range(20)]
+    rows = pa.record_batch({"p0": names, "p1": pa.array(range(20), pa.int64())})
+    registry.record(
+        [
+            {"do": "add stream", "stream": spec.to_json()},
+            {"do": "add feed", "feed": feed.to_json()},
+            {"do": "add queries", "family": family.to_json(), "n_rows": 20, "rows": 0},
+        ],
+        [rows],
+    )
+    return registry.publish({})

@@ -87,5 +87,8 @@ def _ordered_bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _column_bytes(column: pa.ChunkedArray) -> int:
     if kinds.is_string(column.type) or kinds.is_binary(column.type):
         return int(pc.sum(pc.binary_length(column)).as_py() or 0) + 4 * len(column)
+    if kinds.is_list(column.type):
+        values = pc.list_flatten(column)
+        return _column_bytes(values) + 4 * len(column)
     width: int = column.type.bit_width
     return -(-width * len(column) // 8)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from millrace.plan.expressions import Column, Expression, expression, from_json, to_json, to_text
+from millrace.plan.expressions import Column, Expression
+from millrace.plan.spelling import from_json, identifier, to_json, to_text
+from millrace.plan.term import expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,13 @@ class Selection:
     def __str__(self) -> str:
         names = ", ".join(_output_text(each) for each in self.outputs)
         where = "" if self.condition is None else f" WHERE {to_text(self.condition)}"
-        return f"SELECT {names} FROM {self.stream}{where}"
+        return f"SELECT {names} FROM {identifier(self.stream)}{where}"
 
 
 def select(stream: str, *columns: str, where: object = None, **computed: object) -> Selection:
     """Ask for columns of a stream, by name or computed, where a condition holds.
 
-    >>> from millrace.plan.expressions import col
+    >>> from millrace.plan.term import col
     >>> str(select("trades", "symbol", where=col("price") > 100, dear=col("price") > 500))
     'SELECT symbol, price > 500 AS dear FROM trades WHERE price > 100'
     """
@@ -63,4 +65,5 @@ def select(stream: str, *columns: str, where: object = None, **computed: object)
 
 def _output_text(output: Output) -> str:
     text = to_text(output.value)
-    return text if text == output.name else f"{text} AS {output.name}"
+    name = identifier(output.name)
+    return text if text == name else f"{text} AS {name}"

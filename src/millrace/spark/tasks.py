@@ -96,7 +96,8 @@ def _router(root: str, stream: str, functions: Mapping[str, Function], task: int
     catalog = _catalog(root, decision.catalog, decision.identity.query)
     if stream not in catalog.streams:
         return None
-    return Router(catalog.stream(stream), decision, catalog, task=task, functions=functions)
+    spec = catalog.stream(stream)
+    return Router(spec, decision, catalog, open_root(root), task=task, functions=functions)
 
 
 def _task() -> int:

@@ -98,7 +98,7 @@ class Process:
         for name in [each for each in streams if each not in catalog.streams]:
             session.stream(name, **streams[name])
         for name in [each for each in queries if each not in catalog.queries]:
-            session.query(name, queries[name])
+            session.query(queries[name], name=name)
 
     def identity(self, epoch: int) -> Identity:
         """Identify the input of an epoch."""

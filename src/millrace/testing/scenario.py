@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from millrace.connectors.files import Files
 from millrace.engine.local import Feed
 from millrace.operators.select import Function
-from millrace.plan.expressions import call, col
+from millrace.plan.term import call, col
 from millrace.plan.nodes import Selection, select
 from millrace.testing.oracle.epochs import Arrivals, Row
 

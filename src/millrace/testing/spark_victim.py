@@ -100,8 +100,8 @@ def declare(session: millrace.Session, spark: SparkSession, source: Path) -> Non
     session.stream("rows", reader.load(str(source / "rows")), retain="1 day", **words)
     for stream in STREAMS:
         dear = millrace.select(stream, "number", "price", where=col("price") > 20)
-        session.query(f"dear_{stream}", dear)
-        session.query(f"all_{stream}", millrace.select(stream, "number", "symbol"))
+        session.query(dear, name=f"dear_{stream}")
+        session.query(millrace.select(stream, "number", "symbol"), name=f"all_{stream}")
 
 
 def run_to(session: millrace.Session, run: Run, n_rows: int) -> None:

@@ -44,7 +44,7 @@ def declare(session: millrace.Session, answers: Path) -> LocalRun:
         order="ts",
     )
     dear = millrace.select("trades", "symbol", "price", where=millrace.col("price") > 100)
-    session.query("dear", dear)
+    session.query(dear, name="dear")
     session.sink(millrace.ParquetSink(answers, roll_epochs=1))
     return cast("LocalRun", session.start())
 

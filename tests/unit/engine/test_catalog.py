@@ -10,7 +10,7 @@ from millrace.engine.catalog import Catalog, QuerySpec
 from millrace.engine.streams import StreamSpec
 from millrace.errors import MillraceError, NameTakenError, PlanError, UnknownNameError
 from millrace.plan.bind import bind_selection, output_schema
-from millrace.plan.expressions import col
+from millrace.plan.term import col
 from millrace.plan.nodes import select
 from millrace.schema import Schema
 

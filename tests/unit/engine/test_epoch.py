@@ -26,7 +26,7 @@ from millrace.engine.supervise import ExecutionError
 from millrace.engine.tally import Segment, Tally
 from millrace.errors import StoreFullError
 from millrace.operators.select import Function
-from millrace.plan.expressions import call, col
+from millrace.plan.term import call, col
 from millrace.plan.nodes import Selection, select
 from millrace.session import Query, Session
 from millrace.state.memory_root import MemoryRoot
@@ -166,7 +166,7 @@ class Played:
     def _ask(self, questions: Sequence[Question], number: int) -> None:
         for each in questions:
             if each.asked.first == number:
-                self.session.query(each.asked.name, each.selection)
+                self.session.query(each.selection, name=each.asked.name)
             if each.asked.stop == number:
                 self.session.change({"do": "drop query", "name": each.asked.name})
 
@@ -330,7 +330,7 @@ def test_a_stream_declared_anew_has_no_past() -> None:
 
 def test_answers_of_a_dropped_query_are_delivered_and_then_forgotten() -> None:
     played = Played(configuration("plain"))
-    played.session.query("all", select("kafka"))
+    played.session.query(select("kafka"), name="all")
     played.run_one(0, only("kafka", rows(1, 2, 3)), pump=False)
     played.session.change({"do": "drop query", "name": "all"})
     played.run_one(1, only("kafka", {}))
@@ -381,7 +381,7 @@ def test_queries_that_take_tasks_down_are_quarantined_and_the_others_go_on(
 ) -> None:
     played = Played(configuration("plain"))
     for number in range(1, 9):
-        played.session.query(f"q{number}", select("kafka", "at"))
+        played.session.query(select("kafka", "at"), name=f"q{number}")
     qids = {each.name: each.qid for each in played.queries}
     guilty = {qids[f"q{number}"] for number in culprits}
 
@@ -407,8 +407,8 @@ def test_a_query_that_raises_is_suspended_with_nothing_kept_until_it_is_resumed(
 
     played = Played(configuration("tasks"))
     played.session.function("touchy", touchy, returns="boolean")
-    query = played.session.query("touchy", select("kafka", where=call("touchy", col("value"))))
-    played.session.query("all", select("kafka"))
+    query = played.session.query(select("kafka", where=call("touchy", col("value"))), name="touchy")
+    played.session.query(select("kafka"), name="all")
     functions = {"touchy": touchy}
     played.run_one(0, only("kafka", rows(5, 6, 7)), functions=functions)
     played.run_one(1, only("kafka", rows(8, first=4)), functions=functions)
@@ -475,7 +475,7 @@ def test_a_replay_does_what_was_decided_the_first_time() -> None:
         failpoints.disarm()
     second = Played(configuration("spread"), root=MortalRoot(files))
     second.clock.set(900)
-    second.session.query("all", select("kafka"))
+    second.session.query(select("kafka"), name="all")
 
     second.run_one(0, only("kafka", rows(1, None)))
 
@@ -489,7 +489,7 @@ def test_a_replay_does_what_was_decided_the_first_time() -> None:
 
 def test_sinks_are_told_of_an_epoch_that_failed_after_its_commit() -> None:
     played = Played(configuration("plain"))
-    played.session.query("all", select("kafka"))
+    played.session.query(select("kafka"), name="all")
     epoch = only("kafka", rows(1, 2))
     failpoints.arm("commit.after", "fail")
     try:

@@ -19,7 +19,7 @@ STAMP = pa.timestamp("us", tz="UTC")
 def session_on(schema: str, clock: ManualClock) -> millrace.Session:
     session = millrace.Session(MemoryRoot(), clock=clock, threads=False)
     session.stream("s", millrace.Feed(schema), time="ts")
-    session.query("all", millrace.select("s"))
+    session.query(millrace.select("s"), name="all")
     return session
 
 

@@ -17,7 +17,7 @@ from millrace.engine.route import Router, active_queries
 from millrace.engine.streams import StreamSpec
 from millrace.engine.tally import Tally
 from millrace.operators.keys import bucket_of, hash_columns
-from millrace.plan.expressions import col
+from millrace.plan.term import col
 from millrace.plan.nodes import select
 from millrace.schema import Schema
 

@@ -11,8 +11,9 @@ import pytest
 from millrace.errors import MillraceError, PlanError
 from millrace.operators.select import matching, project
 from millrace.plan.bind import bind_selection, nearest, output_schema
-from millrace.plan.expressions import COMPARISONS, Column, Compare, Expression, Literal, Term
+from millrace.plan.expressions import COMPARISONS, Column, Compare, Expression, Literal
 from millrace.plan.nodes import select
+from millrace.plan.term import Term
 from millrace.schema import Schema
 
 SCHEMA = Schema.of(

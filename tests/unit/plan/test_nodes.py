@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from millrace.plan.expressions import Column, col
+from millrace.plan.expressions import Column
 from millrace.plan.nodes import Output, Selection, select
+from millrace.plan.term import col
 
 
 def test_a_selection_survives_json() -> None:

@@ -114,7 +114,7 @@ def declare(session: millrace.Session, base: Path, reports: Reports) -> None:
         retain=RETAIN,
     )
     for question in QUESTIONS:
-        session.query(question.name, question.selection)
+        session.query(question.selection, name=question.name)
     session.sink(millrace.ParquetSink(base / "answers", roll_every="2 seconds"))
     session.sink(millrace.CallbackSink(reports.answers))
 

@@ -14,7 +14,15 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from millrace.connectors.sinks.sink import Backlog, Move, Span, check_queries, check_sink_name
+from millrace.connectors.sinks.sink import (
+    Backlog,
+    FanOut,
+    Move,
+    Span,
+    check_fan_out,
+    check_queries,
+    check_sink_name,
+)
 
 Receiver: TypeAlias = Callable[[str, int, pa.Table], object]
 
@@ -31,7 +39,10 @@ class CallbackSink:
         Receives the name of the query, the number of the epoch and its rows; what it returns
         is ignored. It runs in the sink's own thread.
     queries
-        The queries whose results it wants; None stands for all.
+        The queries and templates whose results it wants; None stands for all.
+    fan_out
+        "rows": every match is a row; "counts": the number of matches of each query and epoch;
+        "sets": every matching row once, with the set of its queries.
     name
         Under which the cursor is kept; the program's next run has to give the same.
 
@@ -51,11 +62,13 @@ class CallbackSink:
         queries: Sequence[str] | str | None = None,
         *,
         name: str = "callback",
+        fan_out: FanOut = "rows",
         backlog: Backlog | None = None,
     ) -> None:
         self._function = function
         self.name = check_sink_name(name)
         self.queries = check_queries(queries)
+        self.fan_out = check_fan_out(fan_out)
         self.backlog = backlog or Backlog()
         self._finished: set[tuple[str, int, pa.Schema]] = set()
 

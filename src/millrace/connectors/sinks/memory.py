@@ -14,7 +14,15 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from millrace.connectors.sinks.sink import Backlog, Move, Span, check_queries, check_sink_name
+from millrace.connectors.sinks.sink import (
+    Backlog,
+    FanOut,
+    Move,
+    Span,
+    check_fan_out,
+    check_queries,
+    check_sink_name,
+)
 from millrace.errors import PlanError, UnknownNameError
 
 
@@ -24,7 +32,10 @@ class MemorySink:
     Parameters
     ----------
     queries
-        The queries whose results it wants; None stands for all.
+        The queries and templates whose results it wants; None stands for all.
+    fan_out
+        "rows": every match is a row; "counts": the number of matches of each query and epoch;
+        "sets": every matching row once, with the set of its queries.
     last
         Keep that many of the newest rows of each query; None keeps all.
     durable
@@ -44,6 +55,7 @@ class MemorySink:
         name: str = "memory",
         last: int | None = None,
         durable: bool = False,
+        fan_out: FanOut = "rows",
     ) -> None:
         if last is not None and last < 1:
             raise PlanError(
@@ -51,6 +63,7 @@ class MemorySink:
             )
         self.name = check_sink_name(name)
         self.queries = check_queries(queries)
+        self.fan_out = check_fan_out(fan_out)
         self.backlog = Backlog()
         self.durable = durable
         self._last = last

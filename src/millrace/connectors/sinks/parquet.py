@@ -34,8 +34,10 @@ import pyarrow as pa
 from millrace.connectors.sinks.parts import Part
 from millrace.connectors.sinks.sink import (
     Backlog,
+    FanOut,
     Move,
     Span,
+    check_fan_out,
     check_queries,
     check_sink_name,
     to_bytes,
@@ -52,7 +54,10 @@ class ParquetSink:
     directory
         On a file system of this machine; made if it does not exist. Two sinks may not share it.
     queries
-        The queries whose results it wants; None stands for all.
+        The queries and templates whose results it wants; None stands for all.
+    fan_out
+        "rows": every match is a row; "counts": the number of matches of each query and epoch;
+        "sets": every matching row once, with the set of its queries.
     name
         Under which the cursor is kept; the program's next run has to give the same.
     roll_rows, roll_bytes, roll_every, roll_epochs
@@ -78,10 +83,12 @@ class ParquetSink:
         roll_bytes: int | str | None = "128 MB",
         roll_every: str | int | None = "10 seconds",
         roll_epochs: int | None = None,
+        fan_out: FanOut = "rows",
         backlog: Backlog | None = None,
     ) -> None:
         self.name = check_sink_name(name)
         self.queries = check_queries(queries)
+        self.fan_out = check_fan_out(fan_out)
         self.backlog = backlog or Backlog()
         self._directory = Path(directory).absolute()
         self._roll_rows, self._roll_epochs = roll_rows, roll_epochs

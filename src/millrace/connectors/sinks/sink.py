@@ -28,8 +28,12 @@ import pyarrow as pa
 from millrace.errors import PlanError
 
 Policy: TypeAlias = Literal["keep", "detach", "drop"]
+FanOut: TypeAlias = Literal["rows", "counts", "sets"]
+"""How the answers of many queries are told: a row for each match; for each query and epoch the
+number of its matches; or each matching row once, with the set of its queries."""
 
 POLICIES: tuple[Policy, ...] = ("keep", "detach", "drop")
+FANOUTS: tuple[FanOut, ...] = ("rows", "counts", "sets")
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]*")
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)i?[bB]?\s*")
@@ -118,7 +122,11 @@ class Sink(Protocol):
 
     @property
     def queries(self) -> tuple[str, ...] | None:
-        """The queries whose results it wants; None stands for all."""
+        """The queries and templates whose results it wants; None stands for all."""
+
+    @property
+    def fan_out(self) -> FanOut:
+        """In which form it wants them."""
 
     @property
     def backlog(self) -> Backlog:
@@ -168,6 +176,15 @@ def check_queries(queries: Sequence[str] | str | None) -> tuple[str, ...] | None
     if not names:
         raise PlanError("a sink wants no query", hint="Name at least one, or None for all.")
     return names
+
+
+def check_fan_out(fan_out: FanOut) -> FanOut:
+    """Return the form in which a sink wants results, if there is such a form."""
+    if fan_out not in FANOUTS:
+        raise PlanError(
+            f'fan-out "{fan_out}" does not exist', detail=f"There are {', '.join(FANOUTS)}."
+        )
+    return fan_out
 
 
 def to_bytes(size: int | str) -> int:

@@ -2,7 +2,7 @@
 
     with millrace.Session("/var/lib/alerts", spark=spark) as session:
         session.stream("trades", df, time="ts", delay="2 seconds", key="symbol", retain="1 hour")
-        session.query("big", millrace.select("trades", "symbol", where=col("price") > 100))
+        session.query(millrace.select("trades", "symbol", where=col("price") > 100), name="big")
         session.sink(millrace.ParquetSink("/data/answers"))
         run = session.start()
 
@@ -13,7 +13,7 @@ sources exist only in its own memory); a declaration that contradicts the root i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Self
@@ -23,9 +23,7 @@ import pyarrow as pa
 from millrace.connectors.compiled import compile_readers
 from millrace.connectors.files import Files
 from millrace.connectors.sinks.sink import Sink
-from millrace.engine import facts
 from millrace.engine.backend import Backend, Binding, Run
-from millrace.engine.catalog import QuerySpec
 from millrace.engine.decide import horizons
 from millrace.engine.delivery import Delivery
 from millrace.engine.epoch import Engine
@@ -38,46 +36,18 @@ from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_s
 from millrace.engine.streams import StreamSpec
 from millrace.errors import PlanError
 from millrace.operators.select import Function
-from millrace.plan.bind import bind_selection, output_schema
+from millrace.plan.bind import bind_selection
 from millrace.plan.nodes import Selection
 from millrace.schema import Column, Schema, type_named
+from millrace.session.query import Query
+from millrace.session.registration import Registration
+from millrace.session.template import Template
 from millrace.state.fence import Fence
 from millrace.state.merge import LAST_TIME
 from millrace.state.root import Root, open_root
 from millrace.state.run_store import RunStore
 from millrace.state.store import scan
 from millrace.time import Clock, WallClock, to_micros
-
-
-class Query:
-    """A standing query, by its name."""
-
-    def __init__(self, session: Session, name: str) -> None:
-        self._session, self.name = session, name
-
-    @property
-    def spec(self) -> QuerySpec:
-        """What was registered."""
-        return self._session.engine.registry.catalog.query(self.name)
-
-    @property
-    def failure(self) -> dict[str, Any] | None:
-        """Why the query is suspended, or None if it is not."""
-        engine = self._session.engine
-        verdict = facts.suspended(engine.manifest, engine.registry.catalog).get(self.spec.qid)
-        return None if verdict is None else dict(verdict)
-
-    def pause(self) -> None:
-        """Answer nothing from the next epoch on, until `resume`."""
-        self._session.change({"do": "pause", "name": self.name})
-
-    def resume(self) -> None:
-        """Answer again from the next epoch on; also ends a suspension."""
-        self._session.change({"do": "resume", "name": self.name})
-
-    def drop(self) -> None:
-        """Remove the query; answers that wait for a sink are still delivered."""
-        self._session.change({"do": "drop query", "name": self.name})
 
 
 class Session:
@@ -114,6 +84,8 @@ class Session:
         self._bindings: dict[str, Binding] = {}
         self._functions: dict[str, Function] = {}
         self._function_types: dict[str, pa.DataType] = {}
+        self._registration = Registration(self)
+        self.engine.functions = self._function_types
         self._run: Run | None = None
 
     def function(self, name: str, function: Callable[..., pa.Array], *, returns: str) -> None:
@@ -170,20 +142,60 @@ class Session:
         if self._run is not None:
             self._run.rebind(self._bindings, self._functions)
 
-    def query(self, name: str, selection: Selection) -> Query:
+    def query(
+        self,
+        asked: str | Selection,
+        *,
+        name: str | None = None,
+        into: str | None = None,
+        keep: int | None = None,
+    ) -> Query:
         """Register a standing query; it is durable on return and runs from the next epoch on.
 
         Registering the same query under the same name again changes nothing.
+
+        Parameters
+        ----------
+        asked
+            SQL, or a selection built with `millrace.select`.
+        name
+            What to call it; a number is chosen otherwise.
+        into
+            A feed to share with other queries whose answers have the same columns; it is made
+            if it does not exist. Without it the query has a feed of its own, named like it.
+        keep
+            How many rows of answers are kept for `Query.results`, beside what sinks get; by
+            default 10,000 of its own feed, or as many as the shared feed keeps.
         """
-        catalog = self.engine.registry.catalog
-        schema = catalog.stream(selection.stream).schema
-        bound = bind_selection(selection, schema, self._function_types)
-        known = catalog.queries.get(name)
-        if known is None or not _alike(known.selection, bound):
-            answer = output_schema(bound, schema, self._function_types)
-            spec = QuerySpec(0, name, bound, answer)
-            self.change({"do": "add query", "query": spec.to_json()})
-        return Query(self, name)
+        return self._registration.query(asked, name=name, into=into, keep=keep)
+
+    def queries(
+        self,
+        texts: Sequence[str | Selection],
+        *,
+        into: str,
+        names: Sequence[str] | None = None,
+        keep: int = 0,
+    ) -> list[int]:
+        """Register many queries into one feed, all or none; return their ids."""
+        return self._registration.queries(texts, into=into, names=names, keep=keep)
+
+    def template(self, name: str, text: str, *, keep: int = 0, **parameters: str) -> Template:
+        """Declare a query template: `:name` in its text stands for a parameter of that type.
+
+        Each row that is inserted into it is a standing query. Declaring the same template again
+        changes nothing.
+        """
+        return self._registration.template(name, text, parameters, keep=keep)
+
+    def standing(self, name: str) -> Query | Template:
+        """Return a handle on a query or template by its name."""
+        return self._registration.standing(name)
+
+    def drop_queries(self, qids: Iterable[int]) -> None:
+        """Remove queries by their ids, all or none."""
+        ids = pa.record_batch({"qid": pa.array(list(qids), pa.uint64())})
+        self.record([{"do": "drop queries", "rows": 0}], [ids])
 
     def sink(self, sink: Sink) -> None:
         """Deliver answers to a sink, from where its cursor stands."""
@@ -206,9 +218,21 @@ class Session:
 
     def change(self, *changes: dict[str, Any]) -> None:
         """Record changes of the registry, all or none, and let them take effect soon."""
-        self.engine.registry.record(changes)
+        self.record(list(changes))
+
+    def record(
+        self, changes: list[dict[str, Any]], tables: Sequence[pa.RecordBatch] = ()
+    ) -> list[int]:
+        """Record changes that come with tables; return the first id of each that adds queries."""
+        first = self.engine.registry.record(changes, tables)
         if self._run is not None:
             self._run.nudge()
+        return first
+
+    @property
+    def function_types(self) -> dict[str, pa.DataType]:
+        """The registered functions, and the types they return."""
+        return self._function_types
 
     def dead_letters(self) -> pa.Table:
         """Return the rows that could not be read: stream, source, position, reason, raw bytes."""
@@ -312,20 +336,16 @@ class Session:
             )
 
     def _require_functions(self) -> None:
-        for query in self.engine.registry.catalog.queries.values():
-            schema = self.engine.registry.catalog.stream(query.selection.stream).schema
-            bind_selection(query.selection, schema, self._function_types)
+        catalog = self.engine.registry.catalog
+        for family in catalog.families.values():
+            schema = catalog.stream(family.selection.stream).schema
+            bind_selection(family.selection, schema, self._function_types)
 
 
 def _found(found: Schema | None, column: str, stream: str) -> pa.DataType:
     if found is None or column not in found:
         raise PlanError(f'column "{column}" is not delivered by the source of stream "{stream}"')
     return found.type_of(column)
-
-
-def _alike(known: Selection, asked: Selection) -> bool:
-    """Compare as the registry spells them: there NaN is itself, and 1 is not 1.0 or TRUE."""
-    return repr(known.to_json()) == repr(asked.to_json())
 
 
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:

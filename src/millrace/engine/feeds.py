@@ -1,0 +1,117 @@
+"""Feeds and families: where answers go, and which queries differ in nothing but constants.
+
+A *feed* is a name under which answers of one form (the same columns) are kept and delivered. A
+query that is registered by itself has a feed of its own; a template has one for all its rows;
+and many queries may be put into one shared feed, which then tells them apart by `_query`.
+
+A *family* is the plan of queries of one feed that differ in constants alone. The constants are
+rows of a table with the columns `qid`, `p0`, `p1`, …; a row is a standing query.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Literal, Self, TypeAlias
+
+import pyarrow as pa
+
+from millrace.engine.streams import check_name
+from millrace.plan.nodes import Selection
+from millrace.schema import type_name, type_named
+
+Kind: TypeAlias = Literal["query", "template", "shared"]
+
+KEPT_ROWS = 10_000
+SET = "[]"
+"""Ends the type of a parameter whose values are sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSpec:
+    """A feed: its stream, the columns of its answers, and how many rows are kept for readers.
+
+    `parameters` are the names and types that a template declares.
+    """
+
+    name: str
+    stream: str
+    answer: pa.Schema
+    kind: Kind = "query"
+    parameters: tuple[tuple[str, str], ...] = ()
+    keep: int = KEPT_ROWS
+    text: str = ""
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        check_name("query", self.name)
+
+    @property
+    def shared(self) -> bool:
+        """Whether rows of several queries meet in it."""
+        return self.kind != "query"
+
+    def to_json(self) -> dict[str, Any]:
+        """Spell the feed as JSON."""
+        answer = [[each.name, type_name(each.type)] for each in self.answer]
+        plain = {name: getattr(self, name) for name in ("name", "stream", "kind", "keep", "text")}
+        return {**plain, "answer": answer, "parameters": self.parameters, "number": self.number}
+
+    @classmethod
+    def from_json(cls, spelt: dict[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
+        answer = pa.schema([(name, type_named(kind)) for name, kind in spelt["answer"]])
+        parameters = tuple((name, kind) for name, kind in spelt["parameters"])
+        return cls(**{**spelt, "answer": answer, "parameters": parameters})
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One plan and the types of its constants; `key` is equal for equal families."""
+
+    feed: str
+    selection: Selection
+    parameters: tuple[str, ...] = ()
+    number: int = 0
+
+    @property
+    def key(self) -> str:
+        """A digest of what makes the family; the feed's number is part of it."""
+        spelt = json.dumps([self.number, self.selection.to_json(), self.parameters], sort_keys=True)
+        return hashlib.sha256(spelt.encode()).hexdigest()[:24]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table of constants."""
+        return parameter_schema(self.parameters)
+
+    def to_json(self) -> dict[str, Any]:
+        """Spell the family as JSON."""
+        return {
+            "feed": self.feed,
+            "selection": self.selection.to_json(),
+            "parameters": list(self.parameters),
+            "number": self.number,
+        }
+
+    @classmethod
+    def from_json(cls, spelt: dict[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
+        selection = Selection.from_json(spelt["selection"])
+        return cls(spelt["feed"], selection, tuple(spelt["parameters"]), spelt["number"])
+
+
+def parameter_schema(types: tuple[str, ...]) -> pa.Schema:
+    """Return the columns of constants of those types.
+
+    >>> parameter_schema(("text", "double[]")).names
+    ['p0', 'p1']
+    """
+    return pa.schema([(f"p{at}", _parameter_type(each)) for at, each in enumerate(types)])
+
+
+def _parameter_type(name: str) -> pa.DataType:
+    if name.endswith(SET):
+        return pa.list_(type_named(name.removesuffix(SET)))
+    return type_named(name)

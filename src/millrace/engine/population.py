@@ -1,0 +1,174 @@
+"""The population: all standing queries as rows, in blocks of two kinds.
+
+    fresh block    the rows of one registration, in memory; durable in the registry's log
+    index block    a file with the rows and their index, mapped; named by snapshots
+
+Rows are registered into fresh blocks. When an epoch is about to run, the fresh blocks of a stream
+become one index file, which the epoch's tasks map; small files are merged into larger ones later.
+A query that is dropped is marked in its block and left out when the block is next rewritten.
+
+Query ids ascend and are never given again, so a block is searched by bisection.
+
+Not safe for threads by itself: the registry has one lock for everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from millrace.engine.feeds import Family
+from millrace.index.build import Standing
+from millrace.index.run import IndexRun
+from millrace.kernels.arrays import Bools, Ints
+
+Qids = NDArray[np.uint64]
+
+
+@dataclass(slots=True, eq=False)
+class FreshBlock:
+    """Rows of one family that no index file holds yet."""
+
+    key: str
+    qids: Qids
+    parameters: pa.RecordBatch
+    dead: Bools
+
+    def alive(self, families: Mapping[str, Family]) -> Iterator[Standing]:
+        """Yield the rows that stand."""
+        yield _standing(families[self.key], self.qids, self.parameters, ~self.dead)
+
+    def of_families(self, keys: set[str]) -> Bools:
+        """Mark the rows of some families."""
+        return np.full(self.qids.size, self.key in keys)
+
+
+@dataclass(slots=True, eq=False)
+class IndexBlock:
+    """The rows of one index file."""
+
+    run: IndexRun
+    dead: Bools
+
+    @property
+    def qids(self) -> Qids:
+        """The ids, ascending."""
+        return self.run.qids
+
+    def alive(self, families: Mapping[str, Family]) -> Iterator[Standing]:
+        """Yield the rows that stand, family by family."""
+        for number, stored in enumerate(self.run.families):
+            if stored.key in families:
+                slots = self.run.slots_of_family(number)
+                kept = ~self.dead[slots]
+                parameters = self.run.parameters(number)
+                yield _standing(families[stored.key], self.qids[slots], parameters, kept)
+
+    def of_families(self, keys: set[str]) -> Bools:
+        """Mark the rows of some families."""
+        mine = np.array([each.key in keys for each in self.run.families])
+        return mine[self.run.owners(np.arange(self.run.n, dtype=np.int32))]
+
+
+Block = FreshBlock | IndexBlock
+
+
+@dataclass(slots=True, eq=False)
+class Population:
+    """Every standing query, by the stream it reads.
+
+    `names` holds only queries that were given one; `generations` only those that were resumed.
+    """
+
+    blocks: dict[str, list[Block]] = field(default_factory=dict)
+    names: dict[str, int] = field(default_factory=dict)
+    paused: set[int] = field(default_factory=set)
+    generations: dict[int, int] = field(default_factory=dict)
+    n_rows: int = 0
+
+    def add(
+        self, stream: str, family: Family, first: int, rows: pa.RecordBatch, names: list[str] | None
+    ) -> None:
+        """Take in rows whose ids begin with `first`."""
+        qids = np.arange(first, first + rows.num_rows, dtype=np.uint64)
+        dead = np.zeros(rows.num_rows, np.bool_)
+        self.blocks.setdefault(stream, []).append(FreshBlock(family.key, qids, rows, dead))
+        self.n_rows += rows.num_rows
+        if names is not None:
+            self.names.update(zip(names, qids.tolist(), strict=True))
+
+    def missing(self, qids: Qids) -> Qids:
+        """Return those ids that stand for no query."""
+        left = np.unique(qids)
+        for block in self._all():
+            at, mine = _places(block, left)
+            left = left[~mine | block.dead[at]]
+        return left
+
+    def drop(self, qids: Qids) -> None:
+        """Remove queries."""
+        for block in self._all():
+            at, mine = _places(block, qids)
+            self._kill(block, np.unique(at[mine]))
+
+    def drop_families(self, stream: str, keys: set[str]) -> None:
+        """Remove all queries of some families."""
+        for block in self.blocks.get(stream, []):
+            self._kill(block, np.flatnonzero(block.of_families(keys)))
+
+    def change(self, stream: str, family: Family, rows: pa.RecordBatch) -> None:
+        """Give queries other constants; they keep their ids, and names if they have any."""
+        qids: Qids = rows.column("qid").to_numpy()
+        for block in self._all():
+            at, mine = _places(block, qids)
+            block.dead[at[mine]] = True
+        order = np.argsort(qids)
+        constants = rows.drop_columns(["qid"]).take(pa.array(order))
+        fresh = FreshBlock(family.key, qids[order], constants, np.zeros(qids.size, np.bool_))
+        self.blocks.setdefault(stream, []).append(fresh)
+
+    def standing(self, stream: str, families: Mapping[str, Family]) -> Iterator[Standing]:
+        """Yield the rows over a stream that stand, block by block."""
+        for block in self.blocks.get(stream, []):
+            yield from block.alive(families)
+
+    def out(self, block: Block) -> Bools:
+        """Return who of a block gives no answers now."""
+        mask = block.dead.copy()
+        if self.paused:
+            at, mine = _places(block, np.array(sorted(self.paused), np.uint64))
+            mask[at[mine]] = True
+        return mask
+
+    def _all(self) -> Iterator[Block]:
+        for blocks in self.blocks.values():
+            yield from blocks
+
+    def _kill(self, block: Block, places: Ints) -> None:
+        fresh = places[~block.dead[places]]
+        block.dead[fresh] = True
+        self.n_rows -= fresh.size
+        gone = set(block.qids[fresh].tolist())
+        self.paused -= gone
+        if self.generations:
+            self.generations = {q: g for q, g in self.generations.items() if q not in gone}
+        if self.names and gone:
+            self.names = {name: q for name, q in self.names.items() if q not in gone}
+
+
+def _places(block: Block, qids: Qids) -> tuple[Ints, Bools]:
+    """Return where each id would be in a block, and whether it is there."""
+    if not block.qids.size:
+        return np.zeros(qids.size, np.int64), np.zeros(qids.size, np.bool_)
+    at = np.minimum(np.searchsorted(block.qids, qids), block.qids.size - 1)
+    return at, block.qids[at] == qids
+
+
+def _standing(family: Family, qids: Qids, rows: pa.RecordBatch, kept: Bools) -> Standing:
+    if not kept.all():
+        qids, rows = qids[kept], rows.filter(pa.array(kept))
+    return Standing(family.key, family.feed, family.selection, qids, rows)

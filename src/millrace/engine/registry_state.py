@@ -1,0 +1,214 @@
+"""What a registry holds, how a change alters it, and how it is spelt in a snapshot.
+
+Changes are JSON; those that bring many rows (constants, query ids) name a table beside it by
+`rows`. `Trial` finds out whether changes fit without altering anything; after that `apply` cannot
+fail, so what stands in the log can always be applied again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.engine.catalog import Catalog
+from millrace.engine.feeds import Family
+from millrace.engine.population import FreshBlock, IndexBlock, Population, Qids
+from millrace.errors import NameTakenError, UnknownNameError
+from millrace.index.run import IndexRun
+from millrace.state.container import Container
+from millrace.state.names import Data
+from millrace.state.root import Root
+
+Tables = list[pa.RecordBatch]
+Change = dict[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class RegistryState:
+    """The catalog and the population."""
+
+    catalog: Catalog = field(default_factory=Catalog)
+    population: Population = field(default_factory=Population)
+
+    def trial(self) -> Trial:
+        """Begin to check changes."""
+        return Trial(self)
+
+    def apply(self, changes: Iterable[Change], tables: Tables) -> None:
+        """Make changes that fit."""
+        for change in changes:
+            before, self.catalog = self.catalog, self.catalog.apply(change)
+            self._count(change, before, tables)
+
+    def _count(self, change: Change, before: Catalog, tables: Tables) -> None:
+        population = self.population
+        match change["do"]:
+            case "add queries":
+                family = _numbered(change, self.catalog)
+                stream = self.catalog.feed(family.feed).stream
+                rows, names = tables[change["rows"]], change.get("names")
+                population.add(stream, family, before.next_qid, rows, names)
+            case "change queries":
+                family = _numbered(change, self.catalog)
+                population.change(
+                    self.catalog.feed(family.feed).stream, family, tables[change["rows"]]
+                )
+            case "drop queries":
+                population.drop(qids_in(tables[change["rows"]]))
+            case "drop feed":
+                feed = before.feed(change["name"])
+                population.drop_families(feed.stream, set(before.families_of(feed.name)))
+                population.names.pop(feed.name, None)
+            case "pause":
+                population.paused |= set(change["qids"])
+            case "resume":
+                population.paused -= set(change["qids"])
+                for qid in change["qids"]:
+                    population.generations[qid] = population.generations.get(qid, 0) + 1
+
+
+class Trial:
+    """Checks changes one caller after another, as if those before had been made."""
+
+    def __init__(self, state: RegistryState) -> None:
+        self._catalog, self._population = state.catalog, state.population
+        self._names: dict[str, bool] = {}  # taken or free, where it differs from the population
+
+    def check(self, changes: list[Change], tables: Tables) -> list[int]:
+        """Return the first query id of each change that adds queries, or raise."""
+        catalog, names = self._catalog, dict(self._names)
+        first_qids = []
+        for change in changes:
+            match change["do"]:
+                case "add queries":
+                    self._check_names(change, catalog, names)
+                    first_qids.append(catalog.next_qid)
+                case "add feed":
+                    self._require_free(change["feed"]["name"], names)
+                    names[change["feed"]["name"]] = True
+                case "drop feed":
+                    names[change["name"]] = False
+                case "drop queries" | "change queries":
+                    self._require_standing(qids_in(tables[change["rows"]]))
+                case "pause" | "resume":
+                    self._require_standing(np.array(change["qids"], np.uint64))
+            catalog = catalog.apply(change)
+        self._catalog, self._names = catalog, names
+        return first_qids
+
+    def _check_names(self, change: Change, catalog: Catalog, names: dict[str, bool]) -> None:
+        given = change.get("names")
+        own = change["family"]["feed"]
+        for name in given or ():
+            if name != own:
+                if name in catalog.feeds:
+                    raise NameTakenError(f'query "{name}" exists already')
+                self._require_free(name, names)
+                names[name] = True
+        if given is not None and len(set(given)) < len(given):
+            twice = next(name for name in given if given.count(name) > 1)
+            raise NameTakenError(f'query "{twice}" is given twice')
+
+    def _require_free(self, name: str, names: dict[str, bool]) -> None:
+        if names.get(name, name in self._population.names):
+            raise NameTakenError(f'query "{name}" exists already')
+
+    def _require_standing(self, qids: Qids) -> None:
+        missing = self._population.missing(qids)
+        if missing.size:
+            raise UnknownNameError(
+                f"query {int(missing[0])} does not exist",
+                detail=f"Of the {qids.size} queries named, {missing.size} do not exist.",
+            )
+
+
+def qids_in(table: pa.RecordBatch) -> Qids:
+    """Return the column of query ids."""
+    found: Qids = table.column("qid").to_numpy()
+    return found
+
+
+def _numbered(change: Change, catalog: Catalog) -> Family:
+    family = Family.from_json(change["family"])
+    return replace(family, number=catalog.feed(family.feed).number)
+
+
+def folded(state: RegistryState, entry: Container) -> RegistryState:
+    """Apply an entry of the log."""
+    changes = entry.meta["changes"]
+    n_tables = sum(name.startswith("rows/") for name in entry.sections)
+    state.apply(changes, [_table(entry, f"{number}") for number in range(n_tables)])
+    return state
+
+
+def spelt(state: RegistryState) -> tuple[dict[str, Any], list[tuple[str, Data]]]:
+    """Spell everything for a snapshot: index files by name, fresh rows as they are."""
+    sections: list[tuple[str, Data]] = []
+    index: dict[str, list[str]] = {}
+    fresh: list[list[Any]] = []
+    for stream, blocks in state.population.blocks.items():
+        for block in blocks:
+            bits = np.packbits(block.dead).tobytes()
+            if isinstance(block, IndexBlock):
+                index.setdefault(stream, []).append(block.run.name)
+                sections.append((f"dead/{block.run.name}", bits))
+            else:
+                number = len(fresh)
+                fresh.append([stream, block.key, block.qids.size])
+                sections += [
+                    (f"dead/{number}", bits),
+                    (f"qids/{number}", block.qids.tobytes()),
+                    (f"rows/{number}", block.parameters.serialize()),
+                    (f"schema/{number}", block.parameters.schema.serialize()),
+                ]
+    population = state.population
+    meta = {
+        "catalog": state.catalog.to_json(),
+        "families": [each.to_json() for each in state.catalog.families.values()],
+        "names": population.names,
+        "paused": sorted(population.paused),
+        "generations": {str(qid): each for qid, each in population.generations.items()},
+        "n_rows": population.n_rows,
+        "index": index,
+        "fresh": fresh,
+    }
+    return meta, sections
+
+
+def restored(root: Root, snapshot: Container) -> RegistryState:
+    """Read what `spelt` spelt."""
+    meta = snapshot.meta
+    families = [Family.from_json(each) for each in meta["families"]]
+    catalog = replace(
+        Catalog.from_json(meta["catalog"]), families={each.key: each for each in families}, index={}
+    )
+    population = Population(
+        names=meta["names"],
+        paused=set(meta["paused"]),
+        generations={int(qid): each for qid, each in meta["generations"].items()},
+        n_rows=meta["n_rows"],
+    )
+    for stream, names in meta["index"].items():
+        for name in names:
+            run = IndexRun.open(root, name)
+            dead = _bits(snapshot, f"dead/{name}", run.n)
+            population.blocks.setdefault(stream, []).append(IndexBlock(run, dead))
+    for number, (stream, key, size) in enumerate(meta["fresh"]):
+        qids = np.frombuffer(snapshot.section(f"qids/{number}"), np.uint64)
+        rows, dead = _table(snapshot, f"{number}"), _bits(snapshot, f"dead/{number}", size)
+        population.blocks.setdefault(stream, []).append(FreshBlock(key, qids, rows, dead))
+    return RegistryState(catalog, population)
+
+
+def _table(file: Container, number: str) -> pa.RecordBatch:
+    schema = pa.ipc.read_schema(file.section(f"schema/{number}"))
+    return pa.ipc.read_record_batch(file.section(f"rows/{number}"), schema)
+
+
+def _bits(file: Container, name: str, size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    packed = np.frombuffer(file.section(name), np.uint8)
+    return np.unpackbits(packed, count=size).astype(np.bool_)

@@ -1,0 +1,1 @@
+"""The predicate index: finds the standing conditions that a row fulfils."""

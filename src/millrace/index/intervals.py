@@ -1,0 +1,207 @@
+"""Intervals: what an atom is for each query of a family, in codes.
+
+The constants of many queries are columns of a table, so all of this is done for a whole table at
+once. A text gets its code only when all constants of an index are known; therefore an interval
+is first a pair of *ends*, values with a shift, and becomes codes later:
+
+    price > 10        low  = code(10) + 1         high = MAX_CODE
+    name LIKE 'ab%'   low  = code('ab')           high = code('ac') - 1
+
+Invariant: an interval holds the code of every value that satisfies its atom; where it is not
+`exact` it may hold others, and the query's condition has to be evaluated. A NULL constant, like
+any comparison that can never be true, is the empty interval EMPTY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from millrace.index.atoms import Atom, Bound
+from millrace.index.codes import (
+    EXACT_DOUBLES,
+    HIGHEST,
+    LOWEST,
+    MAX_CODE,
+    NULL_CODE,
+    codes_of,
+    is_text,
+    valid,
+)
+from millrace.index.text.patterns import KINDS, read_likes
+from millrace.kernels.arrays import Bools, Ints
+from millrace.operators.evaluate import evaluate
+from millrace.plan.expressions import Expression, Literal
+
+PRESENT = NULL_CODE + 1
+EMPTY = (MAX_CODE, MAX_CODE - 1)
+
+Coder = Callable[[pa.Array], Ints]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class End:
+    """One end of an interval for each query: constants and what to add to their codes."""
+
+    values: pa.Array
+    shift: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ends:
+    """An interval for each query; `low` or `high` is None where that end is open for all."""
+
+    low: End | None
+    high: End | None
+    exact: Bools
+    null: bool = False
+
+    def constants(self) -> list[pa.Array]:
+        """Return all constants, for those who need to know them beforehand."""
+        return [each.values for each in (self.low, self.high) if each is not None]
+
+    def codes(self, coder: Coder, n_rows: int) -> tuple[Ints, Ints]:
+        """Return the closed intervals; an empty one is always `EMPTY`."""
+        if self.null:
+            return np.full(n_rows, NULL_CODE), np.full(n_rows, NULL_CODE)
+        low = _ends(self.low, coder, PRESENT, n_rows)
+        high = _ends(self.high, coder, MAX_CODE, n_rows)
+        low, high = np.where(self.exact, low, PRESENT), np.where(self.exact, high, MAX_CODE)
+        for end in (self.low, self.high):
+            if end is not None and end.values.null_count:
+                unknown = self.exact & ~valid(end.values)
+                low, high = np.where(unknown, EMPTY[0], low), np.where(unknown, EMPTY[1], high)
+        empty = low > high
+        return np.where(empty, EMPTY[0], low), np.where(empty, EMPTY[1], high)
+
+
+def evaluate_constants(node: Expression, parameters: pa.RecordBatch) -> pa.Array:
+    """Return the value of an expression without columns for each query."""
+    found = evaluate(node, parameters, {}, parameters)
+    return pa.repeat(found, parameters.num_rows) if isinstance(found, pa.Scalar) else found
+
+
+def ends_of(atom: Atom, parameters: pa.RecordBatch) -> Ends:
+    """Evaluate an atom's constants for each query (but for `points`, which are many a query)."""
+    n_rows = parameters.num_rows
+    exact = np.ones(n_rows, np.bool_)
+    match atom.form:
+        case "null":
+            return Ends(None, None, exact, null=True)
+        case "present":
+            return Ends(None, None, exact)
+        case "like":
+            return _like_ends(atom, parameters)
+        case _:
+            low, low_exact = _end(atom.low, atom.type, parameters, least=True)
+            high, high_exact = _end(atom.high, atom.type, parameters, least=False)
+            return Ends(low, high, low_exact & high_exact)
+
+
+def converted(
+    values: pa.Array, target: pa.DataType, *, least: bool, is_open: bool
+) -> tuple[pa.Array, Ints, Bools]:
+    """Bring constants to a column's type: the values, what to add to their codes, and exactness.
+
+    `least` says that they are lower ends. Beside a column of integers, 1.5 as a lower end is 2.
+    """
+    shift = np.full(len(values), 0 if not is_open else (1 if least else -1), np.int64)
+    exact = np.ones(len(values), np.bool_)
+    if pa.types.is_null(values.type):
+        return pa.nulls(len(values), target), shift, exact
+    if is_text(target):
+        return values.cast(pa.binary()), shift, exact
+    if kinds.is_floating(target):
+        return values.cast(pa.float64(), safe=False), shift, exact
+    if kinds.is_integer(target):
+        return _whole(values, shift, least=least, is_open=is_open)
+    if kinds.is_decimal(target):
+        return _decimals(values, target, shift)
+    if values.type == target:
+        return values, shift, exact
+    return pa.nulls(len(values), target), shift, ~valid(values)
+
+
+def _whole(
+    values: pa.Array, shift: Ints, *, least: bool, is_open: bool
+) -> tuple[pa.Array, Ints, Bools]:
+    if kinds.is_integer(values.type):
+        numbers = values.cast(pa.int64())
+        plain = numbers.fill_null(0).to_numpy()
+        return numbers, shift, (plain > LOWEST) & (plain < HIGHEST)
+    if not kinds.is_floating(values.type):  # a decimal beside integers is rare
+        return pa.nulls(len(values), pa.int64()), shift, ~valid(values)
+    doubles = values.cast(pa.float64()).fill_null(0.0).to_numpy()
+    with np.errstate(invalid="ignore"):
+        exact = np.abs(doubles) < EXACT_DOUBLES
+    doubles = np.where(exact, doubles, 0.0)
+    upward = least != is_open  # [1.5 and 1.5) begin and end at 2; (1.5 and 1.5] at 1
+    whole = (np.ceil(doubles) if upward else np.floor(doubles)).astype(np.int64)
+    return pa.array(whole, mask=~valid(values)), shift, exact | ~valid(values)
+
+
+def _decimals(values: pa.Array, target: pa.DataType, shift: Ints) -> tuple[pa.Array, Ints, Bools]:
+    """Take those constants that the column's type can hold; the others are not exact."""
+    try:
+        return values.cast(target), shift, np.ones(len(values), np.bool_)
+    except pa.ArrowInvalid:
+        return pa.nulls(len(values), target), shift, ~valid(values)
+
+
+def constants_of(
+    bound: Bound, target: pa.DataType, parameters: pa.RecordBatch, *, least: bool
+) -> tuple[pa.Array, Ints, Bools]:
+    """Evaluate one bound for each query and bring it to the column's type."""
+    values = evaluate_constants(bound.value, parameters)
+    return converted(values, target, least=least, is_open=bound.open)
+
+
+def _end(
+    bound: Bound | None, target: pa.DataType, parameters: pa.RecordBatch, *, least: bool
+) -> tuple[End | None, Bools]:
+    if bound is None:
+        return None, np.ones(parameters.num_rows, np.bool_)
+    if bound.value == Literal(value=True):
+        return End(pa.repeat(pa.scalar(value=True), parameters.num_rows), _zeros(parameters)), (
+            np.ones(parameters.num_rows, np.bool_)
+        )
+    values, shift, exact = constants_of(bound, target, parameters, least=least)
+    return End(values, shift), exact
+
+
+def _like_ends(atom: Atom, parameters: pa.RecordBatch) -> Ends:
+    """See patterns without a wildcard as points and prefixes as ranges; others stay open."""
+    assert atom.pattern is not None, "a LIKE has a pattern"
+    patterns = evaluate_constants(atom.pattern.pattern, parameters).cast(pa.string())
+    read = read_likes(patterns.fill_null(""), atom.pattern.escape)
+    whole, prefix = (read.kinds == KINDS.index(each) for each in ("equals", "prefix"))
+    stems = pc.if_else(pa.array(valid(patterns)), read.texts, None).cast(pa.binary())
+    successors = pa.array([_successor(each) for each in stems.to_pylist()], pa.binary())
+    high = pc.if_else(pa.array(whole), stems, successors)
+    exact = read.exact & (whole | prefix) | ~valid(patterns)
+    return Ends(End(stems, _zeros(parameters)), End(high, np.where(whole, 0, -1)), exact)
+
+
+def _successor(stem: bytes | None) -> bytes | None:
+    """Return the least bytes greater than everything that begins with `stem`.
+
+    No byte of UTF-8 is the greatest one, so the last can always grow.
+    """
+    if stem is None:
+        return None
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else b"\xff"
+
+
+def _ends(end: End | None, coder: Coder, otherwise: int, n_rows: int) -> Ints:
+    if end is None:
+        return np.full(n_rows, otherwise)
+    return coder(end.values) + np.where(valid(end.values), end.shift, 0)
+
+
+def _zeros(parameters: pa.RecordBatch) -> Ints:
+    return np.zeros(parameters.num_rows, np.int64)

@@ -1,0 +1,287 @@
+"""Matching: which standing queries a batch of rows satisfies.
+
+    rows ─► codes of the columns that queries test ─► candidate pairs of each group
+         ─► less the queries that are out ─► residual conditions, on the pairs that are left
+
+A column is computed once a batch, however many queries and files test it; that is where a
+registered function is called. A function that raises fails the queries that use it, and no other.
+
+Cost: see the access methods; a residual is one vectorised evaluation a family over its pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millrace.index.access import METHODS
+from millrace.index.chooser import choose
+from millrace.index.codes import NULL_CODE, codes_of
+from millrace.index.run import Group, IndexRun, StoredFamily
+from millrace.kernels.arrays import Bools, Ints, Ints32
+from millrace.operators.evaluate import Function, Memo, evaluate
+from millrace.plan.expressions import Expression
+
+SAMPLE_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """An index file, and which of its slots are out: dropped, paused or suspended."""
+
+    run: IndexRun
+    out: Bools | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Rows and the slots of the queries that they satisfy, in one file."""
+
+    run: IndexRun
+    rows: Ints32
+    slots: Ints32
+
+
+@dataclass(slots=True, eq=False)
+class Failures:
+    """Queries that could not be evaluated, and why."""
+
+    causes: dict[int, Exception] = field(default_factory=dict)
+
+    def add(self, qids: Iterable[int], cause: Exception) -> None:
+        """Remember the first cause of each query."""
+        for qid in qids:
+            self.causes.setdefault(int(qid), cause)
+
+
+class BatchCodes:
+    """The codes of one batch: each column is computed once for all files."""
+
+    def __init__(self, batch: pa.RecordBatch, functions: Mapping[str, Function]) -> None:
+        self.batch, self.functions = batch, functions
+        self.memo = Memo()
+        self._values: dict[Expression, pa.Array | Exception] = {}
+        self._codes: dict[Expression, Ints] = {}
+
+    def values(self, column: Expression) -> pa.Array:
+        """Compute a column; an error is remembered like a value."""
+        if column not in self._values:
+            try:
+                found = evaluate(column, self.batch, self.functions, memo=self.memo)
+                if isinstance(found, pa.Scalar):
+                    found = pa.repeat(found, self.batch.num_rows)
+                self._values[column] = found
+            except MemoryError:
+                raise  # says nothing about these queries: others may have taken the memory
+            except Exception as cause:
+                self._values[column] = cause
+        found = self._values[column]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def codes(self, run: IndexRun, column: int) -> Ints:
+        """Return a column's codes as a file understands them."""
+        expression = run.columns[column]
+        texts = run.text_codes(column)
+        if texts is not None:
+            return texts.codes_of(self.values(expression))
+        if expression not in self._codes:
+            self._codes[expression] = codes_of(self.values(expression))
+        return self._codes[expression]
+
+
+class Matcher:
+    """The standing queries over one stream, as of one epoch.
+
+    `access` forces one access method wherever it is built; "auto" chooses by cost.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        functions: Mapping[str, Function],
+        access: str = "auto",
+    ) -> None:
+        self._sources, self._functions, self._access = sources, functions, access
+        self._out = [each.out for each in sources]
+        self.failures = Failures()
+
+    def pairs(self, batch: pa.RecordBatch, wanted: Sequence[Bools | None]) -> Iterator[Pairs]:
+        """Yield the pairs of each file; `wanted` says which of its slots anybody asks for."""
+        codes = BatchCodes(batch, self._functions)
+        for number, source in enumerate(self._sources):
+            run = source.run
+            found = [self._candidates(number, group, codes) for group in run.groups]
+            if not found:
+                continue
+            rows = np.concatenate([rows for rows, _ in found])
+            slots = np.concatenate([slots for _, slots in found])
+            for mask in (self._out[number], _inverse(wanted[number])):
+                if mask is not None and slots.size:
+                    kept = ~mask[slots]
+                    rows, slots = rows[kept], slots[kept]
+            rows, slots = self._verified(number, codes, rows, slots)
+            if slots.size:
+                yield Pairs(run, rows, slots)
+
+    def count(self, batch: pa.RecordBatch, counts: Sequence[Ints]) -> None:
+        """Add to the counts of each file's slots how many rows satisfy them."""
+        codes = BatchCodes(batch, self._functions)
+        for number, source in enumerate(self._sources):
+            run = source.run
+            for group in run.groups:
+                if self._countable(run, group):
+                    self._count_boxes(number, group, codes, counts[number])
+                else:
+                    rows, slots = self._candidates(number, group, codes)
+                    rows, slots = self._verified(number, codes, rows, slots)
+                    np.add.at(counts[number], slots, 1)
+            out = self._out[number]
+            if out is not None:
+                counts[number][out] = 0
+
+    def _countable(self, run: IndexRun, group: Group) -> bool:
+        """Say whether boxes alone decide; then nothing but their counts is needed."""
+        plain = not any(each.has_residual for each in run.families)
+        return plain and run.verify is None and bool(group.methods)
+
+    def _count_boxes(self, number: int, group: Group, codes: BatchCodes, counts: Ints) -> None:
+        matrix = self._matrix(number, group, codes)
+        method = self._method(group, matrix, "count")
+        found = np.zeros(group.slots.size, np.int64)
+        METHODS[method].count(group.methods[method], matrix, found)
+        np.add.at(counts, group.slots, found)
+
+    def _candidates(self, number: int, group: Group, codes: BatchCodes) -> tuple[Ints32, Ints32]:
+        """Return the pairs of rows and slots whose boxes hold them."""
+        n_rows = codes.batch.num_rows
+        if not group.methods:  # no column is tested at all
+            rows = np.repeat(np.arange(n_rows, dtype=np.int32), group.slots.size)
+            return rows, np.tile(group.slots, n_rows)
+        matrix = self._matrix(number, group, codes)
+        method = self._method(group, matrix, "pairs")
+        rows, boxes = METHODS[method].pairs(group.methods[method], matrix)
+        return rows, group.slots[boxes]
+
+    def _matrix(self, number: int, group: Group, codes: BatchCodes) -> Ints:
+        """Return the codes of a group's columns; one that cannot be computed fails its queries."""
+        run = self._sources[number].run
+        matrix = np.empty((len(group.columns), codes.batch.num_rows), np.int64)
+        for at, column in enumerate(group.columns):
+            try:
+                matrix[at] = codes.codes(run, column)
+            except MemoryError:
+                raise
+            except Exception as cause:
+                matrix[at] = NULL_CODE
+                for family, each in enumerate(run.families):
+                    if column in each.columns:
+                        self._fail(number, run.slots_of_family(family), cause)
+        return matrix
+
+    def _method(self, group: Group, matrix: Ints, mode: str) -> str:
+        if self._access in group.methods:
+            return self._access
+        if len(group.methods) == 1:
+            return next(iter(group.methods))
+        step = max(matrix.shape[1] // SAMPLE_ROWS, 1)
+        sample = np.ascontiguousarray(matrix[:, ::step][:, :SAMPLE_ROWS])
+        return choose(group.methods, sample, matrix.shape[1], mode)
+
+    def _verified(
+        self, number: int, codes: BatchCodes, rows: Ints32, slots: Ints32
+    ) -> tuple[Ints32, Ints32]:
+        """Keep the pairs for which what the boxes do not say is true as well."""
+        run = self._sources[number].run
+        doubtful = run.verify
+        residual = [each.has_residual for each in run.families]
+        if not slots.size or (doubtful is None and not any(residual)):
+            return rows, slots
+        owners = run.owners(slots)
+        needed = np.array(residual)[owners]
+        whole = np.zeros(slots.size, np.bool_) if doubtful is None else doubtful[slots]
+        kept = ~(needed | whole)
+        for family in np.unique(owners[~kept]).tolist():
+            mine = np.flatnonzero((owners == family) & ~kept)
+            for some, condition in (
+                (mine[whole[mine]], run.families[family].selection.condition),
+                (mine[~whole[mine]], run.families[family].residual),
+            ):
+                if some.size and condition is not None:
+                    kept[some] = self._true(
+                        number, codes, condition, family, rows[some], slots[some]
+                    )
+        return rows[kept], slots[kept]
+
+    def _true(
+        self,
+        number: int,
+        codes: BatchCodes,
+        condition: Expression,
+        family: int,
+        rows: Ints32,
+        slots: Ints32,
+    ) -> Bools:
+        """Evaluate a condition for pairs; where it raises, find out for which queries."""
+        run = self._sources[number].run
+        try:
+            return self._evaluated(codes, condition, run, family, rows, slots)
+        except MemoryError:
+            raise
+        except Exception as cause:
+            several = np.unique(slots)
+            if several.size == 1:
+                self._fail(number, several, cause)
+                return np.zeros(slots.size, np.bool_)
+        truth = np.zeros(slots.size, np.bool_)
+        for part in np.array_split(several, 2):
+            mine = np.isin(slots, part)
+            truth[mine] = self._true(number, codes, condition, family, rows[mine], slots[mine])
+        return truth
+
+    def _evaluated(
+        self,
+        codes: BatchCodes,
+        condition: Expression,
+        run: IndexRun,
+        family: int,
+        rows: Ints32,
+        slots: Ints32,
+    ) -> Bools:
+        batch = codes.batch.take(pa.array(rows))
+        parameters = run.parameters(family).take(pa.array(run.places(slots)))
+        found = evaluate(condition, batch, self._functions, parameters)
+        if isinstance(found, pa.Scalar):
+            found = pa.repeat(found.cast(pa.bool_()), rows.size)
+        truth: Bools = pc.fill_null(found, fill_value=False).to_numpy(zero_copy_only=False)
+        return truth
+
+    def _fail(self, number: int, slots: Ints32, cause: Exception) -> None:
+        run, out = self._sources[number].run, self._out[number]
+        mask = np.zeros(run.n, np.bool_) if out is None else out.copy()
+        failing = slots[~mask[slots]]
+        mask[failing] = True
+        self._out[number] = mask
+        self.failures.add(run.qids[failing].tolist(), cause)
+
+
+def _inverse(wanted: Bools | None) -> Bools | None:
+    return None if wanted is None else ~wanted
+
+
+def families_by_projection(run: IndexRun) -> dict[tuple[str, str], list[int]]:
+    """Group families whose answers are computed alike, whatever the query."""
+    alike: dict[tuple[str, str], list[int]] = {}
+    for number, family in enumerate(run.families):
+        own = f"{number}" if _differing(family) else ""
+        alike.setdefault((family.feed, family.projection + own), []).append(number)
+    return alike
+
+
+def _differing(family: StoredFamily) -> bool:
+    return '"parameter"' in family.projection and family.outputs_differ

@@ -1,0 +1,215 @@
+"""A place in a list of tokens: the small parser's tool for the statements of our own.
+
+sqlglot parses queries; what stands around them (CREATE STREAM, windows, durations) is read
+here, word by word. Every fault knows its position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+from sqlglot.tokens import Token, TokenType
+
+from millrace.errors import PlanError
+from millrace.lang.errors import LanguageError, Span
+from millrace.time import print_duration, to_micros
+
+Item = TypeVar("Item")
+
+RESERVED = frozenset(
+    """ALL AND AS BETWEEN BY CASE CAST CREATE CROSS DELETE DISTINCT DROP DSTREAM ELSE END EVERY EXCEPT
+    EXISTS FALSE FOR FROM FULL GROUP HAVING IN INNER INSERT INTERSECT INTO IS ISTREAM JOIN LEFT LIKE
+    LIMIT NATURAL NOT NULL OFFSET ON OR ORDER OUTER PARTITION RIGHT RSTREAM SELECT SET THEN TO TRUE
+    UNION UPDATE USING VALUES WHEN WHERE WINDOW WITH""".split()
+)
+"""Words that stand for a name only in double quotes."""
+
+_NO_WORDS = {TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.HEX_STRING}
+
+
+class Cursor:
+    """Tokens, and which of them is next."""
+
+    def __init__(self, tokens: list[Token], source: str, *, index: int = 0) -> None:
+        self.tokens, self.source, self.index = tokens, source, index
+
+    @property
+    def token(self) -> Token | None:
+        """The next token, or None at the end."""
+        return self.tokens[self.index] if self.index < len(self.tokens) else None
+
+    @property
+    def last(self) -> Token:
+        """The token that was read last."""
+        return self.tokens[max(self.index - 1, 0)]
+
+    @property
+    def span(self) -> Span:
+        """Where the next token is; at the end, just behind the last one."""
+        token = self.token
+        if token is not None:
+            return Span(token.start, token.end + 1)
+        end = self.tokens[-1].end + 1 if self.tokens else len(self.source)
+        return Span(end, end)
+
+    def word(self) -> str:
+        """Return the next token in capitals if it is a word or a sign, else nothing."""
+        token = self.token
+        return "" if token is None or token.token_type in _NO_WORDS else token.text.upper()
+
+    def accept(self, *words: str) -> bool:
+        """Read these words if they all come next."""
+        start = self.index
+        for word in words:
+            if self.word() != word:
+                self.index = start
+                return False
+            self.index += 1
+        return True
+
+    def expect(self, *words: str) -> None:
+        """Read these words, which must come next."""
+        for word in words:
+            if not self.accept(word):
+                self.fail(f"{_quoted(word)} was expected here")
+
+    def name(self, what: str) -> str:
+        """Read a name, quoted or not."""
+        token = self.token
+        quoted = token is not None and token.token_type == TokenType.IDENTIFIER
+        if token is None or not (quoted or self._plain_name()):
+            hint = ""
+            if self.word() in RESERVED:
+                hint = f'Write it in double quotes: "{self.word().lower()}".'
+            self.fail(f"the name of a {what} was expected here", hint=hint)
+        self.index += 1
+        return token.text if quoted else self.source[token.start : token.end + 1]
+
+    def names(self, what: str) -> tuple[str, ...]:
+        """Read names in round brackets, separated by commas."""
+        return self.wrapped(lambda: self.name(what))
+
+    def wrapped(self, item: Callable[[], Item]) -> tuple[Item, ...]:
+        """Read items in round brackets, separated by commas; at least one."""
+        self.expect("(")
+        found = self.listed(item)
+        self.expect(")")
+        return found
+
+    def listed(self, item: Callable[[], Item]) -> tuple[Item, ...]:
+        """Read items separated by commas; at least one."""
+        found = [item()]
+        while self.accept(","):
+            found.append(item())
+        return tuple(found)
+
+    def text(self, what: str) -> str:
+        """Read a text in single quotes."""
+        token = self.token
+        if token is None or token.token_type != TokenType.STRING:
+            self.fail(f"{what} was expected here, in single quotes")
+        self.index += 1
+        return token.text
+
+    def integer(self, what: str) -> int:
+        """Read a whole number of at least 1; digits may be grouped as in 10,000."""
+        first = self.index
+        digits = self._digits()
+        while digits and self.word() == "," and self._group_follows():
+            self.index += 1
+            digits += self._digits()
+        if not digits.isdecimal() or int(digits) < 1:
+            span = self._span_since(first) if digits else self.span
+            self.fail(f"{what} must be a whole number of at least 1", code="CQL014", span=span)
+        return int(digits)
+
+    def duration(self, what: str, *, ticks: bool = False) -> int:
+        """Read a duration in microseconds: `10 minutes`, `1 h 30 min`, `INTERVAL '2 seconds'`.
+
+        With `ticks` a number without a unit counts microseconds.
+        """
+        first = self.index
+        self.accept("INTERVAL")
+        token = self.token
+        if token is not None and token.token_type == TokenType.STRING:
+            self.index += 1
+            micros = self._micros(token.text, first)
+            return micros
+        terms = []
+        while (number := self._digits()) and (unit := self._unit()):
+            terms.append(f"{number} {unit}")
+        if number and not terms and ticks and number.isdecimal():
+            return int(number)
+        if not terms or number:
+            example = f'Write a number and a unit, such as "{print_duration(10_000_000)}".'
+            self.fail(f"{what} must be a duration", hint=example)
+        return self._micros(" ".join(terms), first)
+
+    def fail(
+        self, message: str, *, span: Span | None = None, hint: str = "", code: str = "CQL070"
+    ) -> NoReturn:
+        """Refuse what comes next."""
+        raise LanguageError(
+            message, source=self.source, span=span or self.span, hint=hint, code=code
+        )
+
+    def finish(self) -> None:
+        """Require that nothing is left."""
+        if self.token is not None:
+            self.fail(f"{_quoted(self._shown())} was not expected here")
+
+    def _shown(self) -> str:
+        return self.source[self.span.first : self.span.stop][:40]
+
+    def _plain_name(self) -> bool:
+        word = self.word()
+        return bool(word) and word not in RESERVED and all(map(_in_name, word))
+
+    def _digits(self) -> str:
+        token = self.token
+        if token is None or token.token_type != TokenType.NUMBER:
+            return ""
+        self.index += 1
+        return token.text
+
+    def _group_follows(self) -> bool:
+        comma, *rest = self.tokens[self.index : self.index + 2]
+        touching = self.last.end + 1 == comma.start
+        return touching and any(
+            each.token_type == TokenType.NUMBER
+            and len(each.text) == 3
+            and comma.end + 1 == each.start
+            for each in rest
+        )
+
+    def _unit(self) -> str:
+        token = self.token
+        if token is None or not self._plain_name() or self.word() in {"SLIDE", "RETAIN", "IDLE"}:
+            return ""
+        self.index += 1
+        return token.text
+
+    def _micros(self, text: str, first: int) -> int:
+        try:
+            return to_micros(text)
+        except PlanError as cause:
+            raise LanguageError(
+                cause.message,
+                source=self.source,
+                span=self._span_since(first),
+                code="CQL013",
+                detail=cause.detail,
+                hint=cause.hint,
+            ) from cause
+
+    def _span_since(self, first: int) -> Span:
+        return Span(self.tokens[first].start, self.last.end + 1)
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"'
+
+
+def _in_name(character: str) -> bool:
+    return character in "_$" or character.isalnum()

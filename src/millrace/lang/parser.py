@@ -1,0 +1,298 @@
+"""Parsing queries: sqlglot's parser with CQL's windows and streams, and without its leniency.
+
+What is added: `[window]` behind a table or a subquery, `ISTREAM(...)`, `DSTREAM(...)` and
+`RSTREAM(...)` with `EVERY`. What is taken away: the fall-back to an opaque command, the guesses
+about functions (every function is a name with arguments, as written), and lists with holes.
+
+Every node that the parser makes knows from where to where it was written (`trees.span_of`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import ClassVar, TypeVar, cast
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+from sqlglot.parser import Parser
+from sqlglot.tokens import Token, TokenType
+
+from millrace.lang.cursor import Cursor
+from millrace.lang.errors import Span
+from millrace.lang.trees import WINDOW, CqlWindow, XStream, mark, own_span
+
+Node = TypeVar("Node", bound=exp.Expr)
+Item = TypeVar("Item")
+
+STREAMS = ("ISTREAM", "DSTREAM", "RSTREAM")
+
+_CASTS = ("CAST", "TRY_CAST")
+_NO_TOKEN = Token(TokenType.SENTINEL, "")
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+class SyntaxFault(ParseError):
+    """sqlglot's complaint, with the part of the text that it is about."""
+
+    def __init__(self, message: str, span: Span, code: str) -> None:
+        super().__init__(message)
+        self.message, self.span, self.code = message, span, code
+
+
+class CqlParser(Parser):
+    """The parser of queries and conditions."""
+
+    FUNCTIONS: ClassVar = {}
+    FUNCTION_PARSERS: ClassVar = {
+        **{each: Parser.FUNCTION_PARSERS[each] for each in _CASTS},
+        "EXTRACT": lambda self: self._parse_extract_call(),
+        "SUBSTRING": lambda self: self._parse_worded_call("SUBSTRING", "FROM", "FOR"),
+        "POSITION": lambda self: self._parse_position_call(),
+    }
+    NO_PAREN_FUNCTION_PARSERS: ClassVar = {"CASE": lambda self: self._parse_case()}
+    NO_PAREN_FUNCTIONS: ClassVar = {
+        kind: partial(_call, kind.name) for kind in Parser.NO_PAREN_FUNCTIONS
+    }
+
+    def condition(self, tokens: list[Token], source: str) -> exp.Expr | None:
+        """Parse tokens as one expression."""
+        (tree,) = self._parse(lambda self: self._parse_disjunction(), tokens, source)
+        return tree
+
+    # ---- windows and streams --------------------------------------------------------------------
+
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        if isinstance(this, exp.Table) and self._curr.token_type == TokenType.L_BRACKET:
+            self._hang_window(this)
+            return this
+        return super()._parse_bracket(this)
+
+    def _parse_subquery(
+        self, this: exp.Expr | None, parse_alias: bool = True  # noqa: FBT001, FBT002  sqlglot's
+    ) -> exp.Subquery | None:
+        windowed = this and parse_alias and self._curr.token_type == TokenType.L_BRACKET
+        window = self._window() if windowed else None
+        subquery = super()._parse_subquery(this, parse_alias)
+        if subquery is not None and window is not None:
+            subquery.set(WINDOW, window)
+        return subquery
+
+    def _parse_table_alias(
+        self, alias_tokens: Collection[TokenType] | None = None
+    ) -> exp.TableAlias | None:
+        alias = super()._parse_table_alias(alias_tokens)
+        if alias is not None and self._curr.token_type == TokenType.L_BRACKET:
+            self._refuse("a window must stand before the alias", self._curr, "CQL012")
+        return alias
+
+    def _parse_function_call(
+        self,
+        functions: dict[str, Callable[..., exp.Expr]] | None = None,
+        anonymous: bool = False,  # noqa: FBT001, FBT002  sqlglot's
+        optional_parens: bool = True,  # noqa: FBT001, FBT002
+        any_token: bool = False,  # noqa: FBT001, FBT002
+    ) -> exp.Expr | None:
+        word = "" if self._curr.token_type == TokenType.IDENTIFIER else self._curr.text.upper()
+        if word in STREAMS and self._next.token_type == TokenType.L_PAREN:
+            return self._parse_xstream(word)
+        return super()._parse_function_call(functions, anonymous, optional_parens, any_token)
+
+    def _parse_xstream(self, kind: str) -> exp.Expr:
+        first = self._curr
+        self._advance(2)
+        distinct = self._match(TokenType.DISTINCT)
+        query = None if distinct else self._parse_select(nested=True)
+        if query is not None:
+            query = self._parse_set_operations(query)
+            node = XStream(kind=kind, this=query)
+        else:
+            node = XStream(
+                kind=kind, expressions=self._parse_expressions(), distinct=distinct or None
+            )
+        self._match_r_paren()
+        if self._match_text_seq("EVERY"):
+            node.set("every", self._with_cursor(lambda cursor: cursor.duration("EVERY", ticks=True)))
+        return mark(node, first, self._prev)
+
+    def _hang_window(self, table: exp.Table) -> None:
+        table.set(WINDOW, self._window())
+        if self._curr.token_type == TokenType.L_BRACKET:
+            self._refuse("a stream has one window", self._curr, "CQL070")
+
+    def _window(self) -> CqlWindow:
+        return self._with_cursor(_window)
+
+    def _with_cursor(self, read: Callable[[Cursor], Item]) -> Item:
+        cursor = Cursor(self._tokens, self.sql, index=self._index)
+        found = read(cursor)
+        self._retreat(cursor.index)
+        return found
+
+    # ---- functions that are written with words -----------------------------------------------
+
+    def _parse_worded_call(self, name: str, *words: str) -> exp.Expr:
+        """Read `name(a FROM b FOR c)`, which means `name(a, b, c)`."""
+        arguments = self._parse_csv(self._parse_disjunction)
+        for word in words:
+            if self._match_text_seq(word):
+                arguments.append(self._operand())
+        return _call(name, *arguments)
+
+    def _parse_position_call(self) -> exp.Expr:
+        """Read `POSITION(a IN b)`, which means `POSITION(a, b)`."""
+        first = self._parse_bitwise()
+        if first is None or not self._match(TokenType.IN):
+            rest = self._parse_csv(self._parse_disjunction) if self._match(TokenType.COMMA) else []
+            return _call("POSITION", *([first] if first else []), *rest)
+        return _call("POSITION", first, self._operand())
+
+    def _parse_extract_call(self) -> exp.Expr:
+        """Read `EXTRACT(year FROM a)`, which means `EXTRACT('year', a)`."""
+        unit = self._curr
+        self._advance()
+        if not self._match(TokenType.FROM):
+            self._require(TokenType.COMMA, "FROM")
+        part = cast(exp.Expr, mark(exp.Literal.string(unit.text.lower()), unit, unit))
+        return _call("EXTRACT", part, self._operand())
+
+    def _operand(self) -> exp.Expr:
+        found = self._parse_bitwise()
+        if found is None:
+            self._refuse("something is missing here", self._curr, "CQL070")
+            raise AssertionError
+        return found
+
+    # ---- less lenient ---------------------------------------------------------------------------
+
+    def _parse_as_command(self, start: Token) -> exp.Command:
+        self._refuse("statement is not understood", start, "CQL070")
+        raise AssertionError
+
+    def _parse_command(self) -> exp.Command:
+        return self._parse_as_command(self._prev)
+
+    def _parse_csv(
+        self, parse_method: Callable[[], Item | None], sep: TokenType = TokenType.COMMA
+    ) -> list[Item]:
+        items = []
+        while True:
+            item = parse_method()
+            if item is not None:
+                items.append(item)
+            elif items or self._curr.token_type == sep:
+                self._refuse("something is missing here", self._curr, "CQL070")
+            if not self._match(sep):
+                return items
+
+    def _parse_case(self) -> exp.Expr | None:
+        first = self._prev
+        this = None if self._match(TokenType.WHEN, advance=False) else self._parse_disjunction()
+        branches = []
+        while self._match(TokenType.WHEN):
+            condition = self._parse_disjunction()
+            self._require(TokenType.THEN, "THEN")
+            branches.append(exp.If(this=condition, true=self._parse_disjunction()))
+        default = self._parse_disjunction() if self._match(TokenType.ELSE) else None
+        if not branches:
+            self._refuse("CASE has no WHEN", first, "CQL070")
+        self._require(TokenType.END, "END")
+        return mark(exp.Case(this=this, ifs=branches, default=default), first, self._prev)
+
+    def _require(self, kind: TokenType, word: str) -> None:
+        if not self._match(kind):
+            self._refuse(f'"{word}" was expected here', self._curr, "CQL070")
+
+    # ---- positions ------------------------------------------------------------------------------
+
+    def expression(
+        self, instance: Node, token: Token | None = None, comments: list[str] | None = None
+    ) -> Node:
+        """Finish a node; it ends with the last token read and begins with its first part."""
+        node = super().expression(instance, token, comments)
+        if token is None and own_span(node) is None:
+            last = self._prev or self._curr
+            spans = [span for each in node.iter_expressions() if (span := own_span(each))]
+            first = min((span.first for span in spans), default=last.start)
+            node.update_positions(line=last.line, col=last.col, start=first, end=last.end)
+        return node
+
+    def _parse_types(self, *args: bool, **options: bool) -> exp.Expr | None:
+        first = self._curr
+        kind = super()._parse_types(*args, **options)
+        if kind is not None and self._prev:
+            mark(kind, first, self._prev)
+        return kind
+
+    def _parse_primary(self) -> exp.Expr | None:
+        first = self._curr
+        node = super()._parse_primary()
+        if isinstance(node, exp.Concat):
+            self._refuse("two texts stand side by side", self._prev, "CQL070")
+        if node is not None and own_span(node) is None:
+            mark(node, first, self._prev)
+        return node
+
+    def raise_error(self, message: str, token: Token = _NO_TOKEN) -> None:
+        """Turn sqlglot's complaint into ours."""
+        self._refuse(message, token or self._curr, "CQL070")
+
+    def _refuse(self, message: str, token: Token, code: str) -> None:
+        if token:
+            raise SyntaxFault(message, Span(token.start, token.end + 1), code)
+        end = self._tokens[-1].end + 1 if self._tokens else len(self.sql)
+        raise SyntaxFault(message, Span(end, end), code)
+
+    def _warn_unsupported(self) -> None:
+        """Say nothing: what is not understood is refused."""
+
+
+def _window(cursor: Cursor) -> CqlWindow:
+    first = cursor.token
+    cursor.expect("[")
+    window = _window_words(cursor)
+    cursor.expect("]")
+    assert first is not None, "the bracket was there"
+    return cast(CqlWindow, mark(window, first, cursor.last))
+
+
+def _window_words(cursor: Cursor) -> CqlWindow:
+    if cursor.accept("NOW"):
+        return CqlWindow(kind="NOW")
+    if cursor.accept("RANGE"):
+        if cursor.accept("UNBOUNDED"):
+            return CqlWindow(kind="RANGE")
+        size = cursor.duration("RANGE", ticks=True)
+        slide = cursor.duration("SLIDE", ticks=True) if cursor.accept("SLIDE") else None
+        return CqlWindow(kind="RANGE", size=size, slide=slide)
+    by = cursor.listed(lambda: _window_column(cursor)) if cursor.accept("PARTITION BY") else None
+    if not cursor.accept("ROWS"):
+        message = '"ROWS" was expected here' if by else "a window was expected here"
+        cursor.fail(message, hint="Write NOW, ROWS n, RANGE duration or PARTITION BY c ROWS n.")
+    if by is None and cursor.accept("UNBOUNDED"):
+        return CqlWindow(kind="ROWS")
+    size = cursor.integer("ROWS")
+    slide = cursor.integer("SLIDE") if cursor.accept("SLIDE") else None
+    kind = "PARTITION" if by else "ROWS"
+    return CqlWindow(kind=kind, size=size, slide=slide, by=list(by) if by else None)
+
+
+def _window_column(cursor: Cursor) -> exp.Column:
+    parts = [_identifier(cursor)]
+    while cursor.accept("."):
+        parts.append(_identifier(cursor))
+    *table, name = parts
+    if len(table) > 1:
+        cursor.fail("a column was expected here")
+    return exp.Column(this=name, table=table[0] if table else None)
+
+
+def _identifier(cursor: Cursor) -> exp.Identifier:
+    token = cursor.token
+    name = cursor.name("column")
+    assert token is not None, "a name was read"
+    quoted = token.token_type == TokenType.IDENTIFIER
+    return cast(exp.Identifier, mark(exp.Identifier(this=name, quoted=quoted), token, token))

@@ -1,0 +1,69 @@
+"""Printing a tree as text that parses to an equal tree; the only home of sqlglot's printers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.generator import Generator
+
+from millrace.lang.trees import WINDOW, CqlWindow, XStream
+from millrace.time import print_duration
+
+
+class CqlPrinter(Generator):
+    """sqlglot's printer for the base dialect, and the nodes of our own."""
+
+    TRANSFORMS: ClassVar = {
+        **Generator.TRANSFORMS,
+        CqlWindow: lambda self, node: self.cqlwindow_sql(node),
+        XStream: lambda self, node: self.xstream_sql(node),
+        exp.RegexpLike: lambda self, node: self.binary(node, "~"),
+        exp.RegexpILike: lambda self, node: self.binary(node, "~*"),
+        exp.HexString: lambda self, node: f"X'{node.this}'",
+    }
+
+    def cqlwindow_sql(self, node: CqlWindow) -> str:
+        """Print a window with its brackets."""
+        kind, size, slide = node.args["kind"], node.args.get("size"), node.args.get("slide")
+        if kind == "NOW":
+            return "[NOW]"
+        show = print_duration if kind == "RANGE" else str
+        by = f"PARTITION BY {self.expressions(node, key='by', flat=True)} " if node.args.get("by") else ""
+        unit = "RANGE" if kind == "RANGE" else "ROWS"
+        sliding = f" SLIDE {show(slide)}" if slide is not None else ""
+        return f"[{by}{unit} {'UNBOUNDED' if size is None else show(size)}{sliding}]"
+
+    def xstream_sql(self, node: XStream) -> str:
+        """Print ISTREAM(...), around a query or a select list."""
+        distinct = "DISTINCT " if node.args.get("distinct") else ""
+        inner = self.sql(node, "this") or distinct + self.expressions(node, flat=True)
+        every = node.args.get("every")
+        ticking = f" EVERY {print_duration(every)}" if every is not None else ""
+        return f"{node.args['kind']}({inner}){ticking}"
+
+    def table_parts(self, node: exp.Table) -> str:
+        """Print a table's name and the window behind it."""
+        window = node.args.get(WINDOW)
+        name = super().table_parts(node)
+        return f"{name} {self.sql(window)}" if window is not None else name
+
+    def subquery_sql(self, node: exp.Subquery, sep: str = " AS ") -> str:
+        """Print a subquery, the window behind it, and its alias."""
+        window = node.args.get(WINDOW)
+        if window is None:
+            return super().subquery_sql(node, sep)
+        bare = node.copy()
+        bare.set(WINDOW, None)
+        bare.set("alias", None)
+        alias = self.sql(node, "alias")
+        return f"{super().subquery_sql(bare, sep)} {self.sql(window)}{sep + alias if alias else ''}"
+
+    def placeholder_sql(self, node: exp.Placeholder) -> str:
+        """Print a named parameter."""
+        return f":{node.name}" if node.this else "?"
+
+
+def to_text(tree: exp.Expr, **options: Any) -> str:  # noqa: ANN401  sqlglot's options
+    """Print a tree in our dialect; without it, sqlglot would drop windows in silence."""
+    return CqlPrinter(dialect="cql", **options).generate(tree)

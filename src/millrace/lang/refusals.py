@@ -1,0 +1,157 @@
+"""What is understood and not done: every construct is refused by its name, never ignored."""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from millrace.lang.errors import LanguageError, Span
+from millrace.lang.trees import CqlWindow, XStream, span_of
+
+NOT_YET = "CQL090"
+"""Parsed, and part of the language, but not executed by this version."""
+
+_SELECTIONS = "This version runs selections: SELECT ... FROM stream [WHERE ...]."
+_NO_ORDER = "A relation has no order, and a stream never ends."
+
+_CLAUSES = {
+    "with_": "WITH",
+    "distinct": "DISTINCT",
+    "joins": "JOIN",
+    "laterals": "LATERAL",
+    "group": "GROUP BY",
+    "having": "HAVING",
+    "into": "INTO",
+    "sample": "TABLESAMPLE",
+    "pivots": "PIVOT",
+    "match": "MATCH_RECOGNIZE",
+}
+_NEVER = {
+    "order": "ORDER BY",
+    "limit": "LIMIT",
+    "offset": "OFFSET",
+    "qualify": "QUALIFY",
+    "windows": "WINDOW",
+    "sort": "SORT BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+}
+_NODES: dict[type[exp.Expr], str] = {
+    exp.Subquery: "a subquery",
+    exp.Select: "a subquery",
+    exp.Union: "UNION",
+    exp.Except: "EXCEPT",
+    exp.Intersect: "INTERSECT",
+    exp.Exists: "EXISTS",
+    exp.Interval: "INTERVAL",
+    exp.Bracket: "an array subscript",
+    exp.Tuple: "a row value",
+    exp.SimilarTo: "SIMILAR TO",
+    exp.Distinct: "DISTINCT",
+    exp.Filter: "FILTER",
+    exp.AtTimeZone: "AT TIME ZONE",
+    exp.Collate: "COLLATE",
+    exp.Any: "ANY",
+    exp.All: "ALL",
+    exp.IntDiv: "DIV",
+    exp.Xor: "XOR",
+}
+_HINTS: dict[type[exp.Expr], str] = {
+    exp.SimilarTo: "Use LIKE, or ~ with a regular expression.",
+    exp.IntDiv: "The quotient of two integers, a / b, is an integer.",
+    exp.Xor: "Write a <> b.",
+}
+AGGREGATES = frozenset(
+    """any_value approx_count_distinct array_agg avg bool_and bool_or corr count count_if covar_pop
+    covar_samp first_value group_concat last_value lag lead listagg max median min mode ntile
+    percentile_cont percentile_disc quantile rank dense_rank row_number stddev stddev_pop stddev_samp
+    string_agg sum var_pop var_samp variance""".split()
+)
+
+
+def only(node: exp.Expr, source: str, *known: str) -> None:
+    """Raise if a node has an argument that nobody looks at."""
+    for key, value in node.args.items():
+        if key not in known and value not in (None, False, []):
+            raise _clause(node, key, value, source)
+
+
+def node_refused(node: exp.Expr, source: str) -> LanguageError:
+    """Return the refusal of a node that is not executed, by its name."""
+    span = span_of(node)
+    if isinstance(node, XStream):
+        return LanguageError(
+            f"{node.args['kind']} is not allowed here",
+            source=source,
+            span=span,
+            code="CQL021",
+            hint="Put it around the whole select list, or around the whole query.",
+        )
+    if isinstance(node, exp.Window):
+        return _never("OVER", source, span)
+    name = _NODES.get(type(node))
+    if name is None:
+        return LanguageError(
+            f'"{source[span.first : span.stop][:60]}" is not understood', source=source, span=span
+        )
+    hint = _HINTS.get(type(node), _SELECTIONS)
+    return _not_yet(name, source, span, hint)
+
+
+def aggregate_refused(node: exp.Anonymous, source: str) -> LanguageError:
+    """Return the refusal of an aggregate function."""
+    return _not_yet(f"the aggregate {node.name.lower()}", source, span_of(node), _SELECTIONS)
+
+
+def window_refused(window: CqlWindow, source: str) -> LanguageError:
+    """Return the refusal of a window that keeps rows for a while."""
+    kind = {"ROWS": "ROWS", "RANGE": "RANGE", "PARTITION": "PARTITION BY", "NOW": "NOW"}
+    return _not_yet(
+        f"the window [{kind[window.args['kind']]} ...]", source, span_of(window), _SELECTIONS
+    )
+
+
+def refused(name: str, source: str, span: Span, *, hint: str = _SELECTIONS) -> LanguageError:
+    """Return the refusal of something that has a name."""
+    return _not_yet(name, source, span, hint)
+
+
+def keyword(word: str, source: str, node: exp.Expr) -> Span:
+    """Return where the keyword stands that a node was written after, else the node's place."""
+    span = span_of(node)
+    pattern = re.compile(r"\b" + r"\s+".join(word.split()) + r"\b", re.IGNORECASE)
+    places = [each.span() for each in pattern.finditer(source, 0, span.stop)]
+    near = [place for place in places if place[0] <= span.first] or places
+    return Span(*near[-1]) if near else span
+
+
+def _clause(node: exp.Expr, key: str, value: object, source: str) -> LanguageError:
+    first = value[0] if isinstance(value, list) else value
+    where = first if isinstance(first, exp.Expr) else node
+    if key in _NEVER:
+        return _never(_NEVER[key], source, keyword(_NEVER[key], source, where))
+    if key == "joins" and not re.search("join", source[: span_of(where).stop], re.IGNORECASE):
+        return _not_yet("a join", source, span_of(where), _SELECTIONS)
+    if key in _CLAUSES:
+        return _not_yet(_CLAUSES[key], source, keyword(_CLAUSES[key], source, where), _SELECTIONS)
+    span = span_of(where)
+    return LanguageError(
+        f'"{source[span.first : span.stop][:60]}" is not understood here', source=source, span=span
+    )
+
+
+def _never(name: str, source: str, span: Span) -> LanguageError:
+    return LanguageError(
+        f"{name} is not part of CQL",
+        source=source,
+        span=span,
+        code="CQL050",
+        detail=_NO_ORDER,
+        hint="Sort or cut where the answers are read.",
+    )
+
+
+def _not_yet(name: str, source: str, span: Span, hint: str) -> LanguageError:
+    message = f"{name} is not executed yet"
+    return LanguageError(message, source=source, span=span, code=NOT_YET, hint=hint)

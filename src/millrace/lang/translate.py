@@ -1,0 +1,382 @@
+"""Translating: sqlglot's tree of an expression becomes a node of a plan.
+
+Each construct is lowered to what it means (BETWEEN is two comparisons, IS DISTINCT FROM is made
+of IS NULL and =), in the order in which it is written. What has no translation is refused by name.
+A constant has the type it is written in; `settle` gives it the type of what it stands beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlglot import exp
+
+from millrace.errors import SchemaError
+from millrace.lang import constants
+from millrace.lang.errors import LanguageError, Span
+from millrace.lang.notes import Notes, Origin
+from millrace.lang.refusals import AGGREGATES, aggregate_refused, node_refused, only
+from millrace.lang.scope import Scope, listed
+from millrace.lang.trees import span_of
+from millrace.plan.expressions import (
+    Arithmetic,
+    Both,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Compare,
+    Comparison,
+    Either,
+    Expression,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Matches,
+    Negative,
+    Not,
+    Operation,
+    Parameter,
+    Scalar,
+)
+from millrace.plan.nearest import nearest
+from millrace.schema import type_name, type_named
+
+_COMPARISONS: dict[type[exp.Expr], Comparison] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_OPERATIONS: dict[type[exp.Expr], Operation] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.DPipe: "||",
+}
+_LONGER_TYPES = {
+    "double precision": "double",
+    "timestamptz": "timestamp",
+    "timestamp with time zone": "timestamp",
+}
+_INSTANTS = ("date", "timestamp")
+_EXTRACTED = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+
+
+class Translator:
+    """Translates the expressions of one query; `notes` say afterwards what came from where."""
+
+    def __init__(self, scope: Scope, parameters: Mapping[str, str], source: str) -> None:
+        self.notes = Notes()
+        self._scope, self._source = scope, source
+        self._parameters = parameters
+        self._numbers = {name: number for number, name in enumerate(parameters)}
+
+    def expression(self, node: exp.Expr) -> Expression:
+        """Translate one expression and everything below it."""
+        translate = _TRANSLATIONS.get(type(node))
+        if translate is None:
+            raise node_refused(node, self._source)
+        return self._noted(translate(self, node), node)
+
+    def _noted(self, made: Expression, node: exp.Expr) -> Expression:
+        return made if self.notes.span(made) else self.notes.at(made, span_of(node))
+
+    def _all(self, nodes: Sequence[exp.Expr]) -> tuple[Expression, ...]:
+        return tuple(self.expression(each) for each in nodes)
+
+    def _sides(self, node: exp.Expr, *also: str) -> tuple[Expression, Expression]:
+        only(node, self._source, "this", "expression", *also)
+        return self.expression(node.args["this"]), self.expression(node.args["expression"])
+
+    # ---- names and constants --------------------------------------------------------------------
+
+    def _column(self, node: exp.Column) -> Expression:
+        only(node, self._source, "this", "table", "db", "catalog")
+        if isinstance(node.this, exp.Star):
+            raise self._fault(node, '"*" is not allowed here', hint="Name the column.")
+        return Column(self._scope.column(node))
+
+    def _literal(self, node: exp.Literal) -> Expression:
+        span = span_of(node)
+        value = node.this if node.is_string else self._number(node)
+        return self.notes.at(Literal(value), span, Origin(span.first))
+
+    def _number(self, node: exp.Literal) -> Scalar:
+        try:
+            return constants.number_of(node.this)
+        except constants.NotOfType as cause:
+            raise self._fault(node, f'"{node.this}" {cause}', code="CQL032") from cause
+
+    def _hex(self, node: exp.HexString) -> Expression:
+        span = span_of(node)
+        if self._source[span.first] == "0":
+            raise self._fault(node, "hexadecimal numbers are not known", hint="Write X'00FF'.")
+        return self.notes.at(
+            Literal(self._converted(node.this, "binary", span)), span, Origin(span.first)
+        )
+
+    def _constant(self, node: exp.Boolean | exp.Null) -> Expression:
+        return Literal(bool(node.this) if isinstance(node, exp.Boolean) else None)
+
+    def _placeholder(self, node: exp.Placeholder) -> Expression:
+        name = node.name
+        hits = [each for each in self._parameters if each.casefold() == name.casefold()]
+        if name in hits:
+            hits = [name]
+        if len(hits) != 1:
+            known = f"The parameters are {listed(self._parameters)}." if self._parameters else ""
+            raise self._fault(
+                node,
+                f'parameter ":{name}" does not exist' if name else "a parameter needs a name",
+                code="CQL002",
+                detail=known,
+                hint=nearest(name, list(self._parameters)) if known else "Write a constant here.",
+            )
+        return Parameter(self._numbers[hits[0]], self._parameters[hits[0]])
+
+    def _negative(self, node: exp.Neg) -> Expression:
+        only(node, self._source, "this")
+        operand = self.expression(node.this)
+        origin = self.notes.origin(operand)
+        folded = isinstance(node.this, exp.Literal) and origin is not None and not origin.negated
+        if folded and isinstance(operand, Literal) and not isinstance(operand.value, str | bytes):
+            assert isinstance(operand.value, int | float | constants.Decimal)
+            negated = Origin(node.this.meta["start"], negated=True)
+            return self.notes.at(Literal(-operand.value), span_of(node), negated)
+        return Negative(operand)
+
+    # ---- operators ------------------------------------------------------------------------------
+
+    def _paren(self, node: exp.Paren) -> Expression:
+        only(node, self._source, "this")
+        return self.expression(node.this)
+
+    def _compare(self, node: exp.Binary) -> Expression:
+        left, right = self._sides(node)
+        return Compare(_COMPARISONS[type(node)], left, right)
+
+    def _arithmetic(self, node: exp.Binary) -> Expression:
+        nodes = _left_spine(node, type(node))
+        result = self.expression(nodes[0].args["this"])
+        for each in nodes:
+            only(each, self._source, "this", "expression", "typed", "safe")
+            right = self.expression(each.args["expression"])
+            result = self._noted(Arithmetic(_OPERATIONS[type(each)], result, right), each)
+        return result
+
+    def _connector(self, node: exp.Connector) -> Expression:
+        kind = Both if isinstance(node, exp.And) else Either
+        nodes = _left_spine(node, type(node))
+        result = self.expression(nodes[0].args["this"])
+        for each in nodes:
+            only(each, self._source, "this", "expression")
+            result = self._noted(kind(result, self.expression(each.args["expression"])), each)
+        return result
+
+    def _not(self, node: exp.Not) -> Expression:
+        only(node, self._source, "this")
+        return Not(self.expression(node.this))
+
+    def _is(self, node: exp.Is) -> Expression:
+        only(node, self._source, "this", "expression")
+        operand = self.expression(node.this)
+        match node.args["expression"]:
+            case exp.Null():
+                return IsNull(operand)
+            case exp.Boolean(this=True):
+                return Both(self._known(operand, node), operand)
+            case exp.Boolean():
+                return Both(self._known(operand, node), self._noted(Not(operand), node))
+            case other:
+                raise self._fault(
+                    other, "IS is followed by NULL, TRUE or FALSE", hint="Compare with = instead."
+                )
+
+    def _same(self, node: exp.NullSafeEQ) -> Expression:
+        left, right = self._sides(node)
+        equal = self._noted(Compare("=", left, right), node)
+        if _is_null(left) or _is_null(right):
+            return IsNull(right if _is_null(left) else left)
+        present = [self._known(each, node) for each in (left, right) if not _is_constant(each)]
+        both_known = self._joined(Both, [*present, equal], node)
+        if len(present) < 2:
+            return both_known
+        missing = [self._noted(IsNull(each), node) for each in (left, right)]
+        return Either(self._joined(Both, missing, node), both_known)
+
+    def _distinct(self, node: exp.NullSafeNEQ) -> Expression:
+        return Not(self._noted(self._same(node), node))
+
+    def _between(self, node: exp.Between) -> Expression:
+        only(node, self._source, "this", "low", "high")
+        operand = self.expression(node.this)
+        low = self._noted(Compare(">=", operand, self.expression(node.args["low"])), node)
+        high = Compare("<=", operand, self.expression(node.args["high"]))
+        return Both(low, self._noted(high, node))
+
+    def _in(self, node: exp.In) -> Expression:
+        if node.args.get("query") is not None:
+            raise node_refused(node.args["query"], self._source)
+        only(node, self._source, "this", "expressions")
+        if not node.expressions:
+            raise self._fault(node, "IN has nothing to choose from", hint="List the values.")
+        return In(self.expression(node.this), self._all(node.expressions))
+
+    def _like(self, node: exp.Binary, escape: str | None = None) -> Expression:
+        operand, pattern = self._sides(node)
+        return Like(operand, pattern, escape, ignore_case=isinstance(node, exp.ILike))
+
+    def _escape(self, node: exp.Escape) -> Expression:
+        only(node, self._source, "this", "expression")
+        like, escape = node.this, node.args["expression"]
+        if not isinstance(like, exp.Like | exp.ILike):
+            raise self._fault(node, "ESCAPE belongs to LIKE")
+        if not (isinstance(escape, exp.Literal) and escape.is_string and len(escape.this) == 1):
+            raise self._fault(escape, "ESCAPE is one character in quotes")
+        return self._like(like, escape.this)
+
+    def _matches(self, node: exp.RegexpLike | exp.RegexpILike) -> Expression:
+        operand, pattern = self._sides(node)
+        self.notes.pin(pattern)  # it is compiled when the query is bound
+        return Matches(operand, pattern, ignore_case=isinstance(node, exp.RegexpILike))
+
+    # ---- functions ------------------------------------------------------------------------------
+
+    def _case(self, node: exp.Case) -> Expression:
+        only(node, self._source, "this", "ifs", "default")
+        operand = None if node.this is None else self.expression(node.this)
+        branches = []
+        for each in node.args["ifs"]:
+            condition = self.expression(each.this)
+            if operand is not None:
+                condition = self._noted(Compare("=", operand, condition), each.this)
+            branches.append((condition, self.expression(each.args["true"])))
+        default = node.args.get("default")
+        otherwise = Literal(None) if default is None else self.expression(default)
+        return Case(tuple(branches), otherwise)
+
+    def _cast(self, node: exp.Cast | exp.TryCast) -> Expression:
+        only(node, self._source, "this", "to", "safe")
+        kind = self._type(node.args["to"])
+        operand = node.this
+        if isinstance(operand, exp.Literal) and operand.is_string and kind in _INSTANTS:
+            span = span_of(operand)
+            value = self._converted(operand.this, kind, span)
+            return self.notes.at(Literal(value), span_of(node), Origin(span.first))
+        return Cast(self.expression(operand), kind)
+
+    def _call(self, node: exp.Anonymous) -> Expression:
+        only(node, self._source, "this", "expressions")
+        name = node.name.lower()
+        if name in AGGREGATES:
+            raise aggregate_refused(node, self._source)
+        if name.startswith("current_"):
+            hint = "Answers depend on the data alone: use the stream's own time column."
+            raise self._fault(node, f"{name.upper()} is not known here", hint=hint)
+        if name == "extract":
+            return self._extract(*node.expressions)
+        return Call(name, self._all(node.expressions))
+
+    def _extract(self, unit: exp.Expr, operand: exp.Expr) -> Expression:
+        if unit.name not in _EXTRACTED:
+            known = f"EXTRACT knows {listed(_EXTRACTED)}."
+            raise self._fault(unit, f'"{unit.name}" cannot be extracted', detail=known)
+        return Call(unit.name, (self.expression(operand),))
+
+    # ---- the small print ------------------------------------------------------------------------
+
+    def _type(self, node: exp.Expr) -> str:
+        span = span_of(node)
+        text = " ".join(self._source[span.first : span.stop].lower().split())
+        try:
+            return type_name(type_named(_LONGER_TYPES.get(text, text)))
+        except SchemaError as cause:
+            raise self._fault(
+                node, cause.message, code="CQL033", detail=cause.detail, hint=cause.hint
+            ) from cause
+
+    def _converted(self, text: str, kind: str, span: Span) -> Scalar:
+        try:
+            return constants.converter(kind)(text)
+        except constants.NotOfType as cause:
+            raise LanguageError(
+                f"'{text}' {cause}",
+                source=self._source,
+                span=span,
+                code="CQL032",
+                hint=constants.hint_for(kind),
+            ) from cause
+
+    def _known(self, operand: Expression, node: exp.Expr) -> Expression:
+        return self._noted(Not(self._noted(IsNull(operand), node)), node)
+
+    def _joined(
+        self, kind: type[Both | Either], parts: list[Expression], node: exp.Expr
+    ) -> Expression:
+        result, *rest = parts
+        for each in rest:
+            result = self._noted(kind(result, each), node)
+        return result
+
+    def _fault(
+        self, node: exp.Expr, message: str, *, code: str = "CQL070", detail: str = "", hint: str = ""
+    ) -> LanguageError:
+        return LanguageError(
+            message, source=self._source, span=span_of(node), code=code, detail=detail, hint=hint
+        )
+
+
+def _left_spine(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    """Return a node and what it is made of on the left, as long as it is of a kind; inner first."""
+    spine = []
+    arithmetic = kind in _OPERATIONS
+    each: exp.Expr | None = node
+    while each is not None and (type(each) is kind or (arithmetic and type(each) in _OPERATIONS)):
+        spine.append(each)
+        each = each.args["this"]
+    return spine[::-1]
+
+
+def _is_null(node: Expression) -> bool:
+    return isinstance(node, Literal) and node.value is None
+
+
+def _is_constant(node: Expression) -> bool:
+    return isinstance(node, Literal)
+
+
+_TRANSLATIONS: dict[type[exp.Expr], Callable[..., Expression]] = {
+    exp.Column: Translator._column,
+    exp.Literal: Translator._literal,
+    exp.HexString: Translator._hex,
+    exp.Boolean: Translator._constant,
+    exp.Null: Translator._constant,
+    exp.Placeholder: Translator._placeholder,
+    exp.Neg: Translator._negative,
+    exp.Paren: Translator._paren,
+    exp.And: Translator._connector,
+    exp.Or: Translator._connector,
+    exp.Not: Translator._not,
+    exp.Is: Translator._is,
+    exp.NullSafeEQ: Translator._same,
+    exp.NullSafeNEQ: Translator._distinct,
+    exp.Between: Translator._between,
+    exp.In: Translator._in,
+    exp.Like: Translator._like,
+    exp.ILike: Translator._like,
+    exp.Escape: Translator._escape,
+    exp.RegexpLike: Translator._matches,
+    exp.RegexpILike: Translator._matches,
+    exp.Case: Translator._case,
+    exp.Cast: Translator._cast,
+    exp.TryCast: Translator._cast,
+    exp.Anonymous: Translator._call,
+    **dict.fromkeys(_COMPARISONS, Translator._compare),
+    **dict.fromkeys(_OPERATIONS, Translator._arithmetic),
+}

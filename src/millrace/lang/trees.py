@@ -1,0 +1,67 @@
+"""What CQL adds to sqlglot's tree: windows on streams, and relations turned into streams.
+
+sqlglot's classes are kept for everything else. A window hangs on the table or the subquery that
+it is written after, as the argument `cql_window`; sqlglot copies, compares and hashes arguments
+that it does not know, and only its printers drop them: print with `printer.to_text` alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+from sqlglot import exp
+from sqlglot.tokens import Token
+
+from millrace.lang.errors import Span
+
+WINDOW = "cql_window"
+"""The argument of a table or a subquery that holds its window."""
+
+
+class CqlWindow(exp.Expression):
+    """`[kind ...]`: sizes and slides are whole numbers, of rows or of microseconds."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "kind": True,  # NOW, ROWS, RANGE or PARTITION
+        "size": False,  # without one it is unbounded
+        "slide": False,
+        "by": False,
+    }
+
+
+class XStream(exp.Expression):
+    """`ISTREAM(...)` and its sisters, around a query or around a whole select list."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "kind": True,  # ISTREAM, DSTREAM or RSTREAM
+        "this": False,
+        "expressions": False,
+        "distinct": False,
+        "every": False,  # microseconds
+    }
+
+
+def mark(node: exp.Expr, first: Token, last: Token) -> exp.Expr:
+    """Remember from which token to which a node was written."""
+    node.update_positions(line=first.line, col=first.col, start=first.start, end=last.end)
+    return node
+
+
+def own_span(node: exp.Expr) -> Span | None:
+    """Return where a node was written, if the parser said so."""
+    meta = cast("dict[str, Any]", node._meta or {})  # noqa: SLF001  `meta` would make a dictionary
+    first, last = meta.get("start"), meta.get("end")
+    return None if first is None or last is None else Span(first, last + 1)
+
+
+def span_of(node: exp.Expr) -> Span:
+    """Return what part of the text a node was written as: its own, else that of its parts."""
+    found = own_span(node)
+    for each in node.walk():
+        span = own_span(each)
+        if span is not None:
+            found = span if found is None else found.cover(span)
+    above = node.parent
+    while found is None and above is not None:
+        found, above = own_span(above), above.parent
+    return found or Span(0, 0)

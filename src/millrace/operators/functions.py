@@ -1,0 +1,93 @@
+"""The functions of ours: what each name of `plan.signatures` computes, arrays in, an array out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow.compute as pc
+
+from millrace.operators import number_functions as numbers
+from millrace.operators import text_functions as text
+from millrace.operators import time_functions as time
+from millrace.operators.arithmetic import compute
+from millrace.operators.cast import cast
+from millrace.operators.compare import as_type, compare
+from millrace.operators.vectors import Datum, null
+from millrace.plan.types import BOOLEAN, common_type
+
+
+def _mixed(*data: Datum) -> list[Datum]:
+    """Bring arguments to the type that holds them all."""
+    target = common_type([each.type for each in data])
+    assert target is not None, "the binder lets only arguments through that mix"
+    return [cast(each, target) for each in data]
+
+
+def _choose(condition: Datum, one: Datum, other: Datum) -> Datum:
+    one, other = _mixed(one, other)
+    return pc.if_else(pc.fill_null(as_type(condition, BOOLEAN), fill_value=False), one, other)
+
+
+def _nullif(value: Datum, other: Datum) -> Datum:
+    same = pc.fill_null(compare("=", value, other), fill_value=False)
+    return pc.if_else(same, null(value.type), value)
+
+
+def _negative_or_zero(number: Datum) -> Datum:
+    return pc.less_equal(number, 0.0)
+
+
+FUNCTIONS: dict[str, Callable[..., Datum]] = {
+    "abs": numbers.absolute,
+    "sign": numbers.sign,
+    "floor": numbers.floor,
+    "ceil": numbers.ceil,
+    "round": numbers.rounded,
+    "sqrt": numbers.defined(pc.sqrt, lambda number: pc.less(number, 0.0)),
+    "ln": numbers.defined(pc.ln, _negative_or_zero),
+    "log10": numbers.defined(pc.log10, _negative_or_zero),
+    "exp": numbers.defined(pc.exp),
+    "power": numbers.power,
+    "mod": lambda one, two: compute("%", one, two),
+    "is_nan": numbers.is_nan,
+    "greatest": lambda *data: numbers.extreme(greatest=True)(*_mixed(*data)),
+    "least": lambda *data: numbers.extreme(greatest=False)(*_mixed(*data)),
+    "coalesce": lambda *data: pc.coalesce(*_mixed(*data)),
+    "nullif": _nullif,
+    "if": _choose,
+    "iif": _choose,
+    "length": text.length,
+    "char_length": text.length,
+    "lower": text.unary(pc.utf8_lower),
+    "upper": text.unary(pc.utf8_upper),
+    "reverse": text.unary(pc.utf8_reverse),
+    "trim": text.trimming(pc.utf8_trim),
+    "ltrim": text.trimming(pc.utf8_ltrim),
+    "rtrim": text.trimming(pc.utf8_rtrim),
+    "substring": text.substring,
+    "left": text.left,
+    "right": text.right,
+    "replace": text.replace,
+    "starts_with": text.searching(pc.starts_with),
+    "ends_with": text.searching(pc.ends_with),
+    "contains": text.searching(pc.match_substring),
+    "strpos": text.strpos,
+    "position": lambda part, whole: text.strpos(whole, part),
+    "split_part": text.split_part,
+    "concat": text.concat,
+    "lpad": text.padding(before=True),
+    "rpad": text.padding(before=False),
+    "regexp_replace": text.regexp_replace,
+    "regexp_extract": text.regexp_extract,
+    "year": time.part(pc.year),
+    "quarter": time.part(pc.quarter),
+    "month": time.part(pc.month),
+    "week": time.part(pc.iso_week),
+    "day": time.part(pc.day),
+    "dayofweek": time.part(time.day_of_week),
+    "dayofyear": time.part(pc.day_of_year),
+    "hour": time.part(pc.hour),
+    "minute": time.part(pc.minute),
+    "second": time.part(pc.second),
+    "date_trunc": time.date_trunc,
+}

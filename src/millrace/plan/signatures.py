@@ -1,0 +1,148 @@
+"""Signatures of the functions of ours: what each takes and which type it returns.
+
+What they compute is in `operators.functions`; a test holds the two tables together.
+A signature is written as its arguments' kinds: `number` is any number, `instant` a date or a
+timestamp, `any` whatever mixes with the other arguments of that word; `[...]` may be left out and
+`...` repeats the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self, TypeAlias
+
+import pyarrow as pa
+
+from millrace.plan.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INSTANTS,
+    NUMBERS,
+    TEXT,
+    Kind,
+    arithmetic_type,
+    common_type,
+    kind_of,
+    widened,
+)
+from millrace.schema import TIMESTAMP
+
+Types: TypeAlias = Sequence[pa.DataType]
+Returns: TypeAlias = Callable[[Types], pa.DataType]
+
+_ACCEPTED: dict[str, frozenset[Kind]] = {
+    "number": NUMBERS,
+    "integer": frozenset({"integer"}),
+    "text": frozenset({"text"}),
+    "boolean": frozenset({"boolean"}),
+    "instant": INSTANTS,
+}
+_PHRASES = {"instant": "date or timestamp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a function takes, and its type as a function of the types of its arguments."""
+
+    takes: tuple[str, ...]
+    n_required: int
+    repeated: bool
+    returns: Returns
+
+    @classmethod
+    def of(cls, text: str, returns: Returns | pa.DataType) -> Self:
+        """Read a signature such as `text, integer, [integer]`."""
+        words = text.split(", ")
+        repeated = words[-1] == "..."
+        takes = tuple(each.strip("[]") for each in words if each != "...")
+        n_required = sum(not each.startswith("[") for each in words if each != "...")
+        rule = returns if callable(returns) else lambda _: returns
+        return cls(takes, n_required, repeated, rule)
+
+    def describe(self, name: str) -> str:
+        """Say in a message what the function takes."""
+        words = [_PHRASES.get(each, each) for each in self.takes]
+        shown = [word if at < self.n_required else f"[{word}]" for at, word in enumerate(words)] + [
+            "..."
+        ] * self.repeated
+        return f"{name}({', '.join(shown)})"
+
+    def accepts(self, types: Types) -> bool:
+        """Say whether the function can be called with arguments of these types."""
+        if not self.n_required <= len(types) <= (len(types) if self.repeated else len(self.takes)):
+            return False
+        mixed = [
+            each for word, each in zip(self._words(types), types, strict=True) if word == "any"
+        ]
+        return common_type(mixed) is not None and all(
+            word == "any" or kind_of(each) in _ACCEPTED[word] | {"null"}
+            for word, each in zip(self._words(types), types, strict=True)
+        )
+
+    def _words(self, types: Types) -> list[str]:
+        return [self.takes[min(at, len(self.takes) - 1)] for at in range(len(types))]
+
+
+def _widened(types: Types) -> pa.DataType:
+    return widened(types[0])
+
+
+def _sign(types: Types) -> pa.DataType:
+    return DOUBLE if kind_of(types[0]) == "floating" else BIGINT
+
+
+def _remainder(types: Types) -> pa.DataType:
+    return arithmetic_type("%", *types)
+
+
+def _common(types: Types) -> pa.DataType:
+    return common_type(types)
+
+
+def _either(types: Types) -> pa.DataType:
+    return common_type(types[1:])
+
+
+def _first(types: Types) -> pa.DataType:
+    return types[0]
+
+
+_of = Signature.of
+SIGNATURES: dict[str, Signature] = {
+    **dict.fromkeys(("abs", "floor", "ceil"), _of("number", _widened)),
+    "round": _of("number, [integer]", _widened),
+    "sign": _of("number", _sign),
+    "mod": _of("number, number", _remainder),
+    **dict.fromkeys(("sqrt", "ln", "log10", "exp"), _of("number", DOUBLE)),
+    "power": _of("number, number", DOUBLE),
+    "is_nan": _of("number", BOOLEAN),
+    **dict.fromkeys(("greatest", "least", "coalesce"), _of("any, ...", _common)),
+    "nullif": _of("any, any", _first),
+    **dict.fromkeys(("if", "iif"), _of("boolean, any, any", _either)),
+    **dict.fromkeys(("length", "char_length"), _of("text", BIGINT)),
+    **dict.fromkeys(("lower", "upper", "reverse"), _of("text", TEXT)),
+    **dict.fromkeys(("trim", "ltrim", "rtrim"), _of("text, [text]", TEXT)),
+    "substring": _of("text, integer, [integer]", TEXT),
+    **dict.fromkeys(("left", "right"), _of("text, integer", TEXT)),
+    "replace": _of("text, text, text", TEXT),
+    **dict.fromkeys(("starts_with", "ends_with", "contains"), _of("text, text", BOOLEAN)),
+    **dict.fromkeys(("position", "strpos"), _of("text, text", BIGINT)),
+    "split_part": _of("text, text, integer", TEXT),
+    "concat": _of("text, ...", TEXT),
+    **dict.fromkeys(("lpad", "rpad"), _of("text, integer, [text]", TEXT)),
+    "regexp_replace": _of("text, text, text, [text]", TEXT),
+    "regexp_extract": _of("text, text, [integer]", TEXT),
+    **dict.fromkeys(
+        ("year", "quarter", "month", "week", "day", "dayofweek", "dayofyear"),
+        _of("instant", BIGINT),
+    ),
+    **dict.fromkeys(("hour", "minute", "second"), _of("instant", BIGINT)),
+    "date_trunc": _of("text, instant", TIMESTAMP),
+}
+UNITS = (
+    "year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond",
+    "microsecond",
+)  # fmt: skip
+"""What `date_trunc` cuts a timestamp to; a week begins on Monday."""

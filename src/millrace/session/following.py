@@ -1,0 +1,110 @@
+"""Following: keep the rows of a template equal to a table that changes elsewhere.
+
+The table is read again and again. Rows are compared as wholes, with their number: what is in the
+table and not in the template is inserted, what is in the template and not in the table is
+dropped, and everything else keeps its id and goes on undisturbed.
+
+A table that cannot be read, or that has a row which does not fit, changes nothing; the error is
+shown by `failure`, and the next reading tries again.
+"""
+
+from __future__ import annotations
+
+import glob
+import logging
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from millrace.errors import SourceError
+from millrace.time import SECOND, to_micros
+
+if TYPE_CHECKING:
+    from millrace.session.template import Rows, Template
+
+_logger = logging.getLogger(__name__)
+
+
+class Following:
+    """A thread that follows one table until `stop`."""
+
+    def __init__(
+        self, template: Template, source: str | Callable[[], Rows], every: str | int
+    ) -> None:
+        self._template = template
+        self._read = source if callable(source) else lambda: read_rows(source)
+        self._pause = to_micros(every) / SECOND
+        self._stopped = threading.Event()
+        self.failure: Exception | None = None
+        self.take()
+        self._thread = threading.Thread(
+            target=self._follow, name=f"millrace-follow-{template.name}", daemon=True
+        )
+        self._thread.start()
+
+    def take(self) -> tuple[int, int]:
+        """Read the table now; return how many rows came and how many went."""
+        from millrace.session.template import QUERY, _table  # noqa: PLC0415  mutual
+
+        wanted = _table(self._read())
+        present = self._template.rows()
+        names = [name for name, _ in self._template.feed.parameters]
+        constants = self._template._constants(wanted, dict(self._template.feed.parameters))
+        now = pa.Table.from_batches([constants]).rename_columns(names)
+        ids: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+        for qid, row in zip(present.column(QUERY).to_pylist(), _tuples(present, names), strict=True):
+            ids[row].append(qid)
+        left = Counter({row: len(some) for row, some in ids.items()})
+        fresh = []
+        for at, row in enumerate(_tuples(now, names)):
+            if left[row] > 0:
+                left[row] -= 1
+            else:
+                fresh.append(at)
+        gone = [qid for row, some in ids.items() for qid in some[len(some) - max(left[row], 0):]]
+        if gone:
+            self._template.delete(gone)
+        if fresh:
+            self._template.insert(now.take(pa.array(fresh)))
+        return len(fresh), len(gone)
+
+    def stop(self) -> None:
+        """Follow no longer; the queries stay as they are."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        while not self._stopped.wait(self._pause):
+            try:
+                self.take()
+            except Exception as error:  # noqa: BLE001  whatever it is, the next reading tries again
+                self.failure = error
+                _logger.warning("table not followed: template=%s %s", self._template.name, error)
+            else:
+                self.failure = None
+
+
+def read_rows(pattern: str) -> pa.Table:
+    """Read all Parquet and CSV files that a pattern names, as one table."""
+    paths = sorted(glob.glob(pattern))  # noqa: PTH207  a pattern may be absolute
+    if not paths:
+        raise SourceError(f'file "{pattern}" does not exist')
+    return pa.concat_tables([_read_file(each) for each in paths], promote_options="default")
+
+
+def _read_file(path: str) -> pa.Table:
+    try:
+        if path.endswith(".csv"):
+            return pyarrow.csv.read_csv(path)
+        return pyarrow.parquet.read_table(path)
+    except (pa.ArrowInvalid, OSError) as cause:
+        raise SourceError(f'file "{path}" cannot be read', detail=f"{cause}.") from cause
+
+
+def _tuples(table: pa.Table, names: list[str]) -> list[tuple[Any, ...]]:
+    return list(zip(*(table.column(name).to_pylist() for name in names), strict=True))

@@ -1,0 +1,88 @@
+"""A handle on one standing query: its answers, and its life."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from millrace.engine import facts
+from millrace.engine.feeds import FeedSpec
+from millrace.session.reading import answers
+
+if TYPE_CHECKING:
+    from millrace.session.session import Session
+
+POLL_SECONDS = 0.05
+
+
+class Query:
+    """A standing query, by its id; `name` is empty if it was not given one."""
+
+    def __init__(self, session: Session, qid: int, feed: str, name: str = "") -> None:
+        self._session, self.id, self.name, self._feed = session, qid, name, feed
+
+    @property
+    def feed(self) -> FeedSpec:
+        """Where its answers go."""
+        return self._session.engine.registry.catalog.feed(self._feed)
+
+    @property
+    def failure(self) -> dict[str, Any] | None:
+        """Why the query is suspended, or None if it is not."""
+        engine = self._session.engine
+        generations = engine.registry.population.generations
+        verdict = facts.suspended(engine.manifest, generations).get(self.id)
+        return None if verdict is None else dict(verdict)
+
+    def results(self, last: int | None = None) -> pa.Table:
+        """Return the newest answers that are kept, oldest first, with the epoch of each.
+
+        How many are kept is said when the query is registered (`keep`).
+        """
+        engine = self._session.engine
+        table = answers(engine.root, engine.manifest, self.feed, self.id)
+        return table if last is None else table.slice(max(table.num_rows - last, 0))
+
+    def changes(
+        self, *, after: int | None = None, timeout: float | None = None
+    ) -> Iterator[pa.Table]:
+        """Yield the answers of each epoch that has some, as they are committed.
+
+        Parameters
+        ----------
+        after
+            The epoch after which to begin, such as the last `_epoch` seen; now by default.
+        timeout
+            End when nothing has come for so many seconds; None waits for ever.
+        """
+        engine = self._session.engine
+        seen = engine.manifest.epoch if after is None else after
+        waited = time.monotonic()
+        while timeout is None or time.monotonic() - waited <= timeout:
+            manifest = engine.manifest
+            if manifest.epoch > seen:
+                table = answers(engine.root, manifest, self.feed, self.id, first=seen + 1)
+                seen = manifest.epoch
+                if table.num_rows:
+                    yield table
+                    waited = time.monotonic()
+            else:
+                time.sleep(POLL_SECONDS)
+
+    def pause(self) -> None:
+        """Answer nothing from the next epoch on, until `resume`."""
+        self._session.change({"do": "pause", "qids": [self.id]})
+
+    def resume(self) -> None:
+        """Answer again from the next epoch on; also ends a suspension."""
+        self._session.change({"do": "resume", "qids": [self.id]})
+
+    def drop(self) -> None:
+        """Remove the query; answers that wait for a sink are still delivered."""
+        if self.feed.kind == "query":
+            self._session.change({"do": "drop feed", "name": self._feed})
+        else:
+            self._session.drop_queries([self.id])

@@ -1,0 +1,270 @@
+"""Registration: from what a user asks to changes of the registry.
+
+Every way to ask ends here: SQL, a selection built in Python, many of them at once, a template.
+What was asked is bound, its constants are lifted, and it becomes rows of a family; the feed is
+made if there is none yet. All changes of one call are recorded together, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.engine.feeds import KEPT_ROWS, SET, Family, FeedSpec, Kind, parameter_schema
+from millrace.errors import NameTakenError, PlanError, UnknownNameError
+from millrace.plan.bind import bind_selection, nearest, output_schema
+from millrace.plan.lifting import lift_constants
+from millrace.plan.nodes import Selection
+from millrace.session.query import Query
+from millrace.session.template import Template
+
+if TYPE_CHECKING:
+    from millrace.engine.catalog import Catalog
+    from millrace.lang.family import Shapes
+    from millrace.session.session import Session
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Queries of one shape: the plan, the types of constants, and a row of constants each.
+
+    `positions` says where each stood among all queries of the call.
+    """
+
+    selection: Selection
+    types: tuple[str, ...]
+    rows: pa.RecordBatch
+    positions: Sequence[int]
+
+
+class Registration:
+    """Registers queries and templates of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._shapes: Shapes | None = None
+        self._shapes_of: tuple[Any, Any] = ({}, {})
+
+    @property
+    def _catalog(self) -> Catalog:
+        return self._session.engine.registry.catalog
+
+    def query(
+        self, asked: str | Selection, *, name: str | None, into: str | None, keep: int | None
+    ) -> Query:
+        """Register one query."""
+        [one] = self._asked([asked])
+        if name is not None:
+            known = self._known(name, one, into)
+            if known is not None:
+                return known
+        own = into is None
+        feed = into if into is not None else name or f"query_{self._catalog.next_qid}"
+        kept = KEPT_ROWS if keep is None and own else keep
+        [qid] = self._register([one], feed, "query" if own else "shared", kept,
+                               [name or feed] if own or name else None)  # fmt: skip
+        return Query(self._session, qid, feed, name or (feed if own else ""))
+
+    def queries(
+        self,
+        texts: Sequence[str | Selection],
+        *,
+        into: str,
+        names: Sequence[str] | None,
+        keep: int | None,
+    ) -> list[int]:
+        """Register many queries into one feed."""
+        if names is not None and len(names) != len(texts):
+            raise PlanError(
+                f"there are {len(names)} names for {len(texts)} queries",
+                hint="Give one name for each query, or none.",
+            )
+        if not texts:
+            return []
+        return self._register(self._asked(texts), into, "shared", keep, names)
+
+    def template(
+        self, name: str, text: str, parameters: Mapping[str, str], *, keep: int
+    ) -> Template:
+        """Declare a template."""
+        from millrace.lang.binder import bind_query  # noqa: PLC0415  slow to import
+
+        catalog = self._catalog
+        schemas = {each.name: each.schema for each in catalog.streams.values()}
+        types = self._session.function_types
+        selection = bind_query(text, schemas, types, dict(parameters))
+        schema = catalog.stream(selection.stream).schema
+        feed = FeedSpec(
+            name,
+            selection.stream,
+            output_schema(selection, schema, types),
+            "template",
+            tuple(parameters.items()),
+            keep,
+            text,
+        )
+        known = catalog.feeds.get(name)
+        if known is None:
+            self._session.change({"do": "add feed", "feed": feed.to_json()})
+        elif (known.kind, known.parameters, known.text) != ("template", feed.parameters, text):
+            raise NameTakenError(
+                f'"{name}" exists already and is another template or query',
+                hint="Drop it first, or choose another name.",
+            )
+        return Template(self._session, name, selection)
+
+    def standing(self, name: str) -> Query | Template:
+        """Find what a name stands for."""
+        catalog, population = self._catalog, self._session.engine.registry.population
+        feed = catalog.feeds.get(name)
+        if feed is not None and feed.kind == "template":
+            return self.template(name, feed.text, dict(feed.parameters), keep=feed.keep)
+        if name in population.names:
+            return Query(self._session, population.names[name], self._feed_of(name), name)
+        known = [*catalog.feeds, *population.names]
+        raise UnknownNameError(
+            f'query "{name}" does not exist',
+            detail=f"There are {population.n_rows:,} standing queries.",
+            hint=nearest(name, known[:10_000]),
+        )
+
+    def _feed_of(self, name: str) -> str:
+        if name in self._catalog.feeds:
+            return name
+        registry = self._session.engine.registry
+        return registry.feed_of(registry.population.names[name])
+
+    def _asked(self, asked: Sequence[str | Selection]) -> list[Asked]:
+        """Bind what was asked and put queries of one shape together."""
+        found: list[Asked] = []
+        texts = [(at, each) for at, each in enumerate(asked) if isinstance(each, str)]
+        if texts:
+            found += self._from_texts([at for at, _ in texts], [each for _, each in texts])
+        found += self._from_selections(
+            [(at, each) for at, each in enumerate(asked) if isinstance(each, Selection)]
+        )
+        return found
+
+    def _from_selections(self, asked: Iterable[tuple[int, Selection]]) -> list[Asked]:
+        alike: dict[tuple[str, tuple[str, ...]], list[tuple[int, Selection, list[Any]]]] = {}
+        types = self._session.function_types
+        for at, selection in asked:
+            schema = self._catalog.stream(selection.stream).schema
+            lifted = lift_constants(bind_selection(selection, schema, types))
+            key = repr(lifted.selection.to_json()), tuple(lifted.types)
+            alike.setdefault(key, []).append((at, lifted.selection, lifted.values))
+        return [
+            Asked(some[0][1], kinds, _rows(kinds, [each[2] for each in some]),
+                  [each[0] for each in some])
+            for (_, kinds), some in alike.items()
+        ]  # fmt: skip
+
+    def _from_texts(self, positions: list[int], texts: list[str]) -> list[Asked]:
+        found = []
+        for shape, group in self._known_shapes().prepare_many(texts).items():
+            types = tuple(
+                kind + SET if pa.types.is_list(column.type) else kind
+                for kind, column in zip(shape.types, group.columns, strict=True)
+            )
+            rows = _batch(types, group.columns, len(group.positions))
+            at = [positions[each] for each in group.positions]
+            found.append(Asked(shape.selection, types, rows, at))
+        return found
+
+    def _known_shapes(self) -> Shapes:
+        """Return the shapes seen so far; those of other streams or functions are forgotten."""
+        from millrace.lang.family import Shapes  # noqa: PLC0415  slow to import
+
+        streams, functions = self._catalog.streams, dict(self._session.function_types)
+        if self._shapes is None or self._shapes_of != (streams, functions):
+            schemas = {name: each.schema for name, each in streams.items()}
+            self._shapes, self._shapes_of = Shapes(schemas, functions), (streams, functions)
+        return self._shapes
+
+    def _register(
+        self,
+        asked: list[Asked],
+        into: str,
+        kind: Kind,
+        keep: int | None,
+        names: Sequence[str] | None,
+    ) -> list[int]:
+        """Record queries and, where it is missing, their feed; return ids in the order asked."""
+        changes: list[dict[str, Any]] = []
+        feed = self._catalog.feeds.get(into)
+        answers = [self._answer(each.selection) for each in asked]
+        if feed is None:
+            fresh = FeedSpec(into, asked[0].selection.stream, answers[0], kind,
+                             keep=KEPT_ROWS if keep is None else keep)  # fmt: skip
+            changes.append({"do": "add feed", "feed": fresh.to_json()})
+            feed = fresh
+        elif kind == "query" or feed.kind != "shared":
+            raise NameTakenError(f'query "{into}" exists already')
+        for number, (each, answer) in enumerate(zip(asked, answers, strict=True)):
+            _require_same_answer(feed, each.selection.stream, answer)
+            family = Family(into, each.selection, each.types)
+            change: dict[str, Any] = {
+                "do": "add queries",
+                "family": family.to_json(),
+                "n_rows": each.rows.num_rows,
+                "rows": number,
+            }
+            if names is not None:
+                change["names"] = [names[at] for at in each.positions]
+            changes.append(change)
+        first = self._session.record(changes, [each.rows for each in asked])
+        qids = np.empty(sum(len(each.positions) for each in asked), np.int64)
+        for each, start in zip(asked, first, strict=True):
+            qids[np.asarray(each.positions)] = np.arange(start, start + len(each.positions))
+        return [int(qid) for qid in qids]
+
+    def _answer(self, selection: Selection) -> pa.Schema:
+        schema = self._catalog.stream(selection.stream).schema
+        return output_schema(selection, schema, self._session.function_types)
+
+    def _known(self, name: str, asked: Asked, into: str | None) -> Query | None:
+        """Find a query of that name that asks the very same."""
+        catalog, registry = self._catalog, self._session.engine.registry
+        qid = registry.population.names.get(name)
+        if qid is None or (into is None) != (name in catalog.feeds):
+            return None
+        feed = self._feed_of(name)
+        number = catalog.feed(feed).number
+        family = Family(feed, asked.selection, asked.types, number)
+        # As text: there NaN is itself, and 1 is not 1.0.
+        if repr(registry.constants_of(family.key, qid)) != repr(asked.rows.to_pylist()):
+            return None
+        return Query(self._session, qid, feed, name)
+
+
+def _rows(types: tuple[str, ...], values: list[list[Any]]) -> pa.RecordBatch:
+    columns = [
+        pa.array([row[at] for row in values], field.type)
+        for at, field in enumerate(parameter_schema(types))
+    ]
+    return _batch(types, columns, len(values))
+
+
+def _batch(types: tuple[str, ...], columns: list[pa.Array], n_rows: int) -> pa.RecordBatch:
+    if not types:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * n_rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(columns, schema=parameter_schema(types))
+
+
+def _require_same_answer(feed: FeedSpec, stream: str, answer: pa.Schema) -> None:
+    if feed.stream != stream or not feed.answer.equals(answer):
+        raise PlanError(
+            f'the answers do not fit into feed "{feed.name}"',
+            detail=f"It takes {_shown(feed.stream, feed.answer)}; "
+            f"the query gives {_shown(stream, answer)}.",
+            hint="Name the columns alike, or use another feed.",
+        )
+
+
+def _shown(stream: str, answer: pa.Schema) -> str:
+    columns = ", ".join(f"{each.name} {each.type}" for each in answer)
+    return f"({columns}) of {stream}"

@@ -1,0 +1,221 @@
+"""A handle on a query template: its rows are standing queries.
+
+    alert = session.template(
+        "alert", "SELECT * FROM trades WHERE symbol = :sym AND price > :low",
+        sym="text", low="double")
+    ids = alert.insert(table)        # a million rows are a million queries
+    alert.delete(ids.slice(0, 10))
+
+A call changes all its rows or none; a row that does not fit is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millrace.engine.feeds import Family, FeedSpec
+from millrace.errors import PlanError, SchemaError
+from millrace.plan.bind import nearest
+from millrace.plan.nodes import Selection
+from millrace.session.following import Following
+from millrace.session.query import Query
+from millrace.session.reading import answers
+
+if TYPE_CHECKING:
+    from millrace.session.session import Session
+
+Rows: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, list[Any]] | list[dict[str, Any]]
+QUERY = "_query"
+
+
+class Template:
+    """A template, by its name."""
+
+    def __init__(self, session: Session, name: str, selection: Selection) -> None:
+        self._session, self.name, self._selection = session, name, selection
+
+    @property
+    def feed(self) -> FeedSpec:
+        """What was declared, and where answers go."""
+        return self._session.engine.registry.catalog.feed(self.name)
+
+    @property
+    def family(self) -> Family:
+        """The one plan of all its queries."""
+        types = tuple(kind for _, kind in self.feed.parameters)
+        return Family(self.name, self._selection, types, self.feed.number)
+
+    def __len__(self) -> int:
+        return len(self._session.engine.registry.ids_of(self.family.key))
+
+    def insert(self, rows: Rows) -> pa.Array:
+        """Register a query for each row of parameters; return their ids."""
+        constants = self._constants(_table(rows), dict(self.feed.parameters))
+        if not constants.num_rows:
+            return pa.array([], pa.uint64())
+        change = {
+            "do": "add queries",
+            "family": self.family.to_json(),
+            "n_rows": constants.num_rows,
+            "rows": 0,
+        }
+        [first] = self._session.record([change], [constants])
+        return pa.array(np.arange(first, first + constants.num_rows, dtype=np.uint64))
+
+    def update(self, rows: Rows) -> None:
+        """Give queries, named by the column `_query`, other parameters; they keep their ids.
+
+        Columns that are not given keep their values.
+        """
+        given = _table(rows)
+        if QUERY not in given.column_names:
+            raise SchemaError(
+                f'column "{QUERY}" is missing', hint="It says which queries to change, by their ids."
+            )
+        ids = given.column(QUERY).cast(pa.uint64()).combine_chunks()
+        before = self._rows_of(ids)
+        some = {name: kind for name, kind in self.feed.parameters if name in given.column_names}
+        changed = self._constants(given.drop_columns([QUERY]), some)
+        columns = [
+            changed.column(f"p{list(some).index(name)}") if name in some else before.column(name)
+            for name, _ in self.feed.parameters
+        ]
+        names = [f"p{at}" for at in range(len(columns))]
+        table = pa.RecordBatch.from_arrays(
+            [ids if isinstance(ids, pa.Array) else ids.chunk(0), *map(_one, columns)],
+            names=["qid", *names],
+        )
+        change = {"do": "change queries", "family": self.family.to_json(), "rows": 0}
+        self._session.record([change], [table])
+
+    def delete(self, ids: Iterable[int] | pa.Array) -> None:
+        """Remove queries by their ids."""
+        listed = ids.to_pylist() if isinstance(ids, pa.Array | pa.ChunkedArray) else list(ids)
+        self._rows_of(pa.array(listed, pa.uint64()))
+        self._session.drop_queries(listed)
+
+    def follow(
+        self, source: str | Callable[[], Rows], *, every: str | int = "10 seconds"
+    ) -> Following:
+        """Keep the queries equal to the rows of a table that changes.
+
+        Parameters
+        ----------
+        source
+            A Parquet or CSV file (or a pattern of such), or a function that returns the rows.
+        every
+            How often to look. A row that is new becomes a query, one that has gone is dropped,
+            and the others stay as they are; a change is taken over whole or not at all.
+        """
+        return Following(self, source, every)
+
+    def rows(self) -> pa.Table:
+        """Return the parameters of all its queries, with their ids."""
+        ids, constants = self._session.engine.registry.rows_of(self.family)
+        columns = {QUERY: pa.array(ids.astype(np.int64))}
+        for at, (name, _) in enumerate(self.feed.parameters):
+            columns[name] = constants.column(f"p{at}")
+        return pa.table(columns)
+
+    def query(self, qid: int) -> Query:
+        """Return a handle on one of its queries."""
+        self._rows_of(pa.array([qid], pa.uint64()))
+        return Query(self._session, qid, self.name)
+
+    def results(self, last: int | None = None) -> pa.Table:
+        """Return the newest answers of all its queries that are kept, oldest first."""
+        engine = self._session.engine
+        table = answers(engine.root, engine.manifest, self.feed)
+        return table if last is None else table.slice(max(table.num_rows - last, 0))
+
+    def drop(self) -> None:
+        """Remove the template and all its queries."""
+        self._session.change({"do": "drop feed", "name": self.name})
+
+    def _rows_of(self, ids: pa.Array) -> pa.Table:
+        """Return the parameters of some queries, in the order asked; refuse strangers."""
+        table = self.rows()
+        at = pc.index_in(ids.cast(pa.int64()), value_set=table.column(QUERY).combine_chunks())
+        if at.null_count:
+            lost = ids.filter(pc.is_null(at))[0]
+            raise SchemaError(f'template "{self.name}" has no query {lost}')
+        return table.take(at)
+
+    def _constants(self, given: pa.Table, parameters: dict[str, str]) -> pa.RecordBatch:
+        """Bring rows into the declared types, or name what does not fit."""
+        known = dict(self.feed.parameters)
+        for name in given.column_names:
+            if name not in known:
+                raise SchemaError(
+                    f'parameter "{name}" does not exist in template "{self.name}"',
+                    detail=f"The parameters are {', '.join(known) or 'none'}.",
+                    hint=nearest(name, list(known)),
+                )
+        columns = []
+        for at, (name, kind) in enumerate(parameters.items()):
+            if name not in given.column_names:
+                raise SchemaError(
+                    f'parameter "{name}" of template "{self.name}" is missing',
+                    detail=f"The rows have the columns {', '.join(given.column_names)}.",
+                )
+            columns.append(fitted(_one(given.column(name)), name, kind, self.name))
+            assert columns[at].null_count == 0, "NULL is refused"
+        names = [f"p{at}" for at in range(len(columns))]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def fitted(values: pa.Array, name: str, kind: str, template: str) -> pa.Array:
+    """Cast one parameter's values, or say which row does not fit and why."""
+    target = Family("", Selection("", ()), (kind,)).schema.field(0).type
+    if values.null_count:
+        row = pc.index(pc.is_null(values), value=True).as_py()
+        raise PlanError(
+            f'parameter "{name}" of row {row + 1} is NULL',
+            detail=f'Template "{template}" compares it, and nothing compares with NULL.',
+            hint="Leave the row out.",
+        )
+    try:
+        return values if values.type == target else values.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
+        row, value = _first_misfit(values, target)
+        raise PlanError(
+            f'parameter "{name}" of row {row + 1} is not {kind}',
+            detail=f"It is {value!r}.",
+            hint="No row of this call was taken.",
+        ) from cause
+
+
+def _first_misfit(values: pa.Array, target: pa.DataType) -> tuple[int, Any]:
+    """Find the first value that cannot be cast, by halving."""
+    low, high = 0, len(values)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            values.slice(low, middle - low).cast(target)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            high = middle
+        else:
+            low = middle
+    return low, values[low].as_py()
+
+
+def _table(rows: Rows) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, Mapping):
+        return pa.table(dict(rows))
+    return pa.Table.from_pylist(list(rows))
+
+
+def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    if isinstance(column, pa.Array):
+        return column
+    whole = column.combine_chunks()
+    return whole if isinstance(whole, pa.Array) else whole.chunk(0)

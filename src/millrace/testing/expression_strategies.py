@@ -1,0 +1,286 @@
+"""Hypothesis strategies: expressions of a kind over the columns of a schema.
+
+An expression is drawn from the top: for a boolean a comparison, for that two sides that mix, and
+so on down to columns and constants. A few that are drawn do not bind (the scale of a product is
+too large); whoever asks for bound ones filters them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+from hypothesis import strategies as st
+
+from millrace.plan.expressions import (
+    COMPARISONS,
+    Arithmetic,
+    Both,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Compare,
+    Either,
+    Expression,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Matches,
+    Negative,
+    Not,
+    Operation,
+)
+from millrace.plan.types import Kind, kind_of
+from millrace.schema import Schema, type_named
+from millrace.testing.strategies import LETTERS, values
+
+Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]
+
+KINDS: tuple[Kind, ...] = (
+    "boolean", "integer", "decimal", "floating", "text", "binary", "date", "timestamp"
+)  # fmt: skip
+_TYPES: dict[Kind, tuple[str, ...]] = {
+    "boolean": ("boolean",),
+    "integer": ("bigint", "int", "tinyint"),
+    "decimal": ("decimal(5,2)", "decimal(38,6)"),
+    "floating": ("double", "float"),
+    "text": ("text",),
+    "binary": ("binary",),
+    "date": ("date",),
+    "timestamp": ("timestamp",),
+}
+_MIXING: dict[Kind, tuple[Kind, ...]] = {
+    **{each: (each,) for each in KINDS},
+    **dict.fromkeys(("integer", "decimal", "floating"), ("integer", "decimal", "floating")),
+    **dict.fromkeys(("date", "timestamp"), ("date", "timestamp")),
+}
+REGEXES = ("a", "^a", "b$", "a|b", "[ab]+", "a.b", "(a)(b)?", "\\d", "é", "")
+UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond")
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Draws the parts of one expression."""
+
+    draw: Draw
+    schema: Schema
+
+    def of(self, kind: Kind, depth: int) -> Expression:
+        """Draw an expression of a kind, of no more levels than `depth`."""
+        if depth <= 1 or self.chance(4):
+            return self.leaf(kind)
+        common = [self._case, self._coalesce, self._cast]
+        productions = [*_PRODUCTIONS[kind] * 2, *(each.__func__ for each in common)]
+        made = self.one(productions)(self, kind, depth - 1)
+        return cast(Expression, made)
+
+    def one(self, options: Any) -> Any:  # noqa: ANN401
+        """Draw one of some options."""
+        return self.draw(st.sampled_from(options))
+
+    def chance(self, of: int) -> bool:
+        """Draw true once in so many times."""
+        return bool(self.draw(st.integers(1, of)) == of)
+
+    def leaf(self, kind: Kind) -> Expression:
+        """Draw a column, a constant or NULL."""
+        columns = [each.name for each in self.schema if kind_of(each.type) == kind]
+        if columns and not self.chance(3):
+            return Column(self.one(columns))
+        if self.chance(8):
+            return Literal(None)
+        constant = {"integer": "bigint", "floating": "double"}.get(kind, _TYPES[kind][0])
+        return Literal(self.draw(values(type_named(constant))))
+
+    def mixing(self, kind: Kind, depth: int) -> Expression:
+        """Draw something of a kind that mixes with this one."""
+        return self.of(self.one(_MIXING[kind]), depth)
+
+    def number(self, depth: int) -> Expression:
+        """Draw a number of any kind."""
+        return self.mixing("integer", depth)
+
+    def small(self) -> Expression:
+        """Draw a small integer, or any once in a while."""
+        if self.chance(6):
+            return self.leaf("integer")
+        return Literal(self.draw(st.integers(-4, 8)))
+
+    def _case(self, kind: Kind, depth: int) -> Expression:
+        n_branches = self.draw(st.integers(1, 2))
+        branches = [(self.of("boolean", depth), self.of(kind, depth)) for _ in range(n_branches)]
+        return Case(tuple(branches), self.of(kind, depth))
+
+    def _coalesce(self, kind: Kind, depth: int) -> Expression:
+        function = self.one(["coalesce", "greatest", "least", "nullif", "if"])
+        parts = (self.of(kind, depth), self.of(kind, depth))
+        if function == "if":
+            return Call("if", (self.of("boolean", depth), *parts))
+        return Call(function, parts)
+
+    def _cast(self, kind: Kind, depth: int) -> Expression:
+        source = self.one(_CASTABLE[kind])
+        return Cast(self.of(source, depth), self.one(_TYPES[kind]))
+
+
+_CASTABLE: dict[Kind, tuple[Kind, ...]] = {
+    "boolean": ("boolean", "integer", "text"),
+    "integer": ("boolean", "integer", "decimal", "floating", "text"),
+    "decimal": ("integer", "decimal", "floating", "text"),
+    "floating": ("integer", "decimal", "floating", "text"),
+    "text": KINDS,
+    "binary": ("text", "binary"),
+    "date": ("text", "date", "timestamp"),
+    "timestamp": ("text", "date", "timestamp"),
+}
+
+
+def _comparison(write: Writer, _: Kind, depth: int) -> Expression:
+    kind = write.one(KINDS)
+    return Compare(write.one(COMPARISONS), write.mixing(kind, depth), write.mixing(kind, depth))
+
+
+def _logic(write: Writer, _: Kind, depth: int) -> Expression:
+    made = write.one([Both, Either, Not, IsNull])
+    if made is Not:
+        return Not(write.of("boolean", depth))
+    if made is IsNull:
+        return IsNull(write.of(write.one(KINDS), depth))
+    return cast(Expression, made(write.of("boolean", depth), write.of("boolean", depth)))
+
+
+def _membership(write: Writer, _: Kind, depth: int) -> Expression:
+    kind = write.one(KINDS)
+    n_options = write.draw(st.integers(0, 3))
+    options = tuple(write.mixing(kind, min(depth, 2)) for _ in range(n_options))
+    return In(write.of(kind, depth), options)
+
+
+def _pattern(write: Writer, _: Kind, depth: int) -> Expression:
+    subject = write.of("text", depth)
+    if write.chance(3):
+        return Matches(subject, Literal(write.one(REGEXES)))
+    plain = write.draw(st.text(LETTERS, max_size=5))
+    pattern = Literal(plain) if not write.chance(4) else write.of("text", depth)
+    escape = write.one([None, None, "\\"])
+    if escape and isinstance(pattern, Literal) and str(pattern.value).endswith(escape):
+        escape = None
+    return Like(subject, pattern, escape, ignore_case=write.chance(4))
+
+
+def _text_test(write: Writer, _: Kind, depth: int) -> Expression:
+    function = write.one(["starts_with", "ends_with", "contains"])
+    return Call(function, (write.of("text", depth), write.of("text", depth)))
+
+
+def _arithmetic(write: Writer, kind: Kind, depth: int) -> Expression:
+    operators: tuple[Operation, ...] = ("+", "-", "*", "%", "/")
+    operator = write.one(operators if kind != "decimal" else operators[:4])
+    return Arithmetic(operator, write.of(kind, depth), write.of(kind, depth))
+
+
+def _number_call(write: Writer, kind: Kind, depth: int) -> Expression:
+    function = write.one(["abs", "sign", "floor", "ceil", "round", "round", "mod", "negative"])
+    number = write.of(kind, depth)
+    if function == "negative":
+        return Negative(number)
+    if function == "mod":
+        return Call("mod", (number, write.of(kind, depth)))
+    if function == "round" and write.chance(2):
+        return Call("round", (number, write.small()))
+    return Call(function, (number,))
+
+
+def _double_call(write: Writer, _: Kind, depth: int) -> Expression:
+    function = write.one(["sqrt", "ln", "log10", "exp", "power"])
+    numbers = [write.number(depth) for _ in range(2 if function == "power" else 1)]
+    return Call(function, tuple(numbers))
+
+
+def _counting(write: Writer, _: Kind, depth: int) -> Expression:
+    function = write.one(["length", "strpos", "position"])
+    n_texts = 1 if function == "length" else 2
+    return Call(function, tuple(write.of("text", depth) for _ in range(n_texts)))
+
+
+def _instant_part(write: Writer, _: Kind, depth: int) -> Expression:
+    parts = ["year", "quarter", "month", "week", "day", "dayofweek", "dayofyear", "hour",
+             "minute", "second"]  # fmt: skip
+    return Call(write.one(parts), (write.mixing("date", depth),))
+
+
+def _text_call(write: Writer, _: Kind, depth: int) -> Expression:
+    function = write.one(sorted(_TEXT_CALLS))
+    return Call(function, tuple(each(write, depth) for each in _TEXT_CALLS[function]))
+
+
+def _a_text(write: Writer, depth: int) -> Expression:
+    return write.of("text", depth)
+
+
+def _a_number(write: Writer, _: int) -> Expression:
+    return write.small()
+
+
+def _a_regex(write: Writer, _: int) -> Expression:
+    return Literal(write.one(REGEXES))
+
+
+_TEXT_CALLS: dict[str, tuple[Callable[[Writer, int], Expression], ...]] = {
+    "lower": (_a_text,),
+    "upper": (_a_text,),
+    "reverse": (_a_text,),
+    "trim": (_a_text,),
+    "ltrim": (_a_text, _a_text),
+    "rtrim": (_a_text, _a_text),
+    "substring": (_a_text, _a_number, _a_number),
+    "left": (_a_text, _a_number),
+    "right": (_a_text, _a_number),
+    "replace": (_a_text, _a_text, _a_text),
+    "split_part": (_a_text, _a_text, _a_number),
+    "concat": (_a_text, _a_text, _a_text),
+    "lpad": (_a_text, _a_number, _a_text),
+    "rpad": (_a_text, _a_number, _a_text),
+    "regexp_replace": (_a_text, _a_regex, lambda write, _: Literal(write.one(["", "x", "éé"]))),
+    "regexp_extract": (_a_text, _a_regex),
+}
+
+
+def _joined(write: Writer, _: Kind, depth: int) -> Expression:
+    return Arithmetic("||", write.of("text", depth), write.of("text", depth))
+
+
+def _trunc(write: Writer, _: Kind, depth: int) -> Expression:
+    return Call("date_trunc", (Literal(write.one(UNITS)), write.mixing("date", depth)))
+
+
+def _leaf(write: Writer, kind: Kind, _: int) -> Expression:
+    return write.leaf(kind)
+
+
+_PRODUCTIONS: dict[Kind, list[Callable[[Writer, Kind, int], Expression]]] = {
+    "boolean": [_comparison, _comparison, _logic, _logic, _membership, _pattern, _text_test],
+    "integer": [_arithmetic, _number_call, _counting, _instant_part],
+    "decimal": [_arithmetic, _number_call],
+    "floating": [_arithmetic, _number_call, _double_call],
+    "text": [_text_call, _joined],
+    "binary": [_leaf],
+    "date": [_leaf],
+    "timestamp": [_trunc],
+}
+
+
+def expressions(
+    schema: Schema, kind: Kind | None = None, *, depth: int = 4
+) -> st.SearchStrategy[Expression]:
+    """Draw an expression over the columns of a schema, of a kind or of any."""
+
+    @st.composite
+    def drawn(draw: Draw) -> Expression:
+        write = Writer(draw, schema)
+        return write.of(kind or write.one(KINDS), depth)
+
+    return drawn()

@@ -1,0 +1,260 @@
+"""What each function of ours means for one row, in plain Python."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal, localcontext
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from millrace.plan.types import kind_of
+from millrace.testing.oracle.casts import Typed, cast_value
+from millrace.testing.oracle.operations import compared, computed
+
+Function: TypeAlias = Callable[..., Any]
+
+
+def _strict(function: Function) -> Function:
+    """Take plain values and return None if one of them is NULL."""
+
+    def apply(_: pa.DataType, *given: Typed) -> object:
+        values = [each.value for each in given]
+        return None if None in values else function(*values)
+
+    return apply
+
+
+def _double(function: Function) -> Function:
+    """Take doubles; outside of where the function is defined there is NULL."""
+
+    def apply(*values: Any) -> float | None:  # noqa: ANN401
+        doubles = [float(each) for each in values]
+        if len(doubles) == 1 and math.isnan(doubles[0]):
+            return math.nan
+        try:
+            return float(function(*doubles))
+        except ValueError:
+            return None
+        except OverflowError:
+            return math.inf
+
+    return _strict(apply)
+
+
+def _power(base: float, exponent: float) -> float:
+    if base == 0 and exponent < 0:
+        raise ValueError
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
+
+
+def _rounding(mode: str) -> Function:
+    """Return a function that rounds numbers in the way that a mode of `decimal` names."""
+
+    def apply(arrow: pa.DataType, number: Typed, places: Typed | None = None) -> object:
+        n_digits = 0 if places is None else places.value
+        if number.value is None or n_digits is None:
+            return None
+        if kind_of(arrow) == "floating":
+            return _round_float(float(number.value), n_digits, mode)
+        return _round_exact(Decimal(number.value), n_digits, mode, arrow)
+
+    return apply
+
+
+def _round_exact(number: Decimal, n_digits: int, mode: str, arrow: pa.DataType) -> object:
+    scale = arrow.scale if kind_of(arrow) == "decimal" else 0
+    with localcontext(prec=500):
+        if n_digits < scale:
+            unit = Decimal(1).scaleb(-max(n_digits, -100))
+            number = (number / unit).quantize(Decimal(1), mode) * unit
+        if kind_of(arrow) == "integer":
+            return int(number) if -(2**63) <= number < 2**63 else None
+        number = number.quantize(Decimal(1).scaleb(-scale))
+        return number if abs(number.scaleb(scale)) < 10**38 else None
+
+
+def _round_float(number: float, n_digits: int, mode: str) -> float:
+    if not math.isfinite(number):
+        return number
+    if abs(n_digits) > 308:
+        return number if n_digits > 0 else 0.0
+    power = 10.0 ** abs(n_digits)
+    up = number * power if n_digits >= 0 else number / power
+    if math.isinf(up):
+        return number
+    whole = float(Decimal(up).quantize(Decimal(1), mode)) if abs(up) < 2**53 else up
+    whole = math.copysign(whole, number)
+    down = whole / power if n_digits >= 0 else whole * power
+    return number if math.isinf(down) else down
+
+
+def _sign(arrow: pa.DataType, number: Typed) -> object:
+    if number.value is None or number.value != number.value:
+        return number.value
+    unit = (number.value > 0) - (number.value < 0)
+    return float(unit) if kind_of(arrow) == "floating" else unit
+
+
+def _abs(arrow: pa.DataType, number: Typed) -> object:
+    if number.value is None or number.value == -(2**63) and kind_of(arrow) == "integer":
+        return None
+    return number.value.copy_abs() if isinstance(number.value, Decimal) else abs(number.value)
+
+
+def _extreme(*, greatest: bool) -> Function:
+    def apply(arrow: pa.DataType, *given: Typed) -> object:
+        values = [cast_value(each, arrow) for each in given]
+        known = [each for each in values if each is not None]
+        return (max if greatest else min)(known, key=_ordered) if known else None
+
+    return apply
+
+
+def _ordered(value: Any) -> Any:  # noqa: ANN401
+    return (value != value, 0.0 if value != value else value)
+
+
+def _coalesce(arrow: pa.DataType, *given: Typed) -> object:
+    return next((cast_value(each, arrow) for each in given if each.value is not None), None)
+
+
+def _nullif(_: pa.DataType, value: Typed, other: Typed) -> object:
+    return None if compared("=", value.value, other.value) else value.value
+
+
+def _if(arrow: pa.DataType, condition: Typed, one: Typed, other: Typed) -> object:
+    return cast_value(one if condition.value else other, arrow)
+
+
+def _substring(text: str, first: int, n_characters: int = 2**62) -> str | None:
+    if n_characters < 0:
+        return None
+    places = range(len(text))
+    return "".join(text[at] for at in places if first <= at + 1 < first + n_characters)
+
+
+def _left(text: str, count: int) -> str:
+    return text[:count] if count else ""
+
+
+def _right(text: str, count: int) -> str:
+    return text[max(0, len(text) - count) :] if count >= 0 else text[-count:]
+
+
+def _pad(*, before: bool) -> Function:
+    def apply(text: str, count: int, filler: str = " ") -> str | None:
+        if count > 10_000:
+            return None
+        text = text[: max(count, 0)]
+        missing = max(count, 0) - len(text)
+        space = (filler * missing)[:missing]
+        return space + text if before else text + space
+
+    return _strict(apply)
+
+
+def _split_part(text: str, separator: str, number: int) -> str:
+    parts = text.split(separator) if separator else [text]
+    at = number - 1 if number > 0 else len(parts) + number
+    return parts[at] if number and 0 <= at < len(parts) else ""
+
+
+def _regexp_replace(text: str, pattern: str, new: str, flags: str = "") -> str:
+    mode = re.IGNORECASE if "i" in flags else 0
+    return re.sub(pattern, new, text, count=0 if "g" in flags else 1, flags=mode)
+
+
+def _regexp_extract(text: str, pattern: str, group: int = 0) -> str | None:
+    found = re.search(pattern, text)
+    if group > re.compile(pattern).groups:
+        return None
+    return "" if found is None else found[group] or ""
+
+
+def _trunc(unit: str, instant: date) -> datetime:
+    moment = instant if isinstance(instant, datetime) else datetime.combine(instant, time(), UTC)
+    midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    match unit:
+        case "year":
+            return midnight.replace(month=1, day=1)
+        case "quarter":
+            return midnight.replace(month=(moment.month - 1) // 3 * 3 + 1, day=1)
+        case "month":
+            return midnight.replace(day=1)
+        case "week":
+            return midnight - timedelta(days=moment.weekday())
+        case "day":
+            return midnight
+        case "hour" | "minute" | "second":
+            kept = {"hour": "hours", "minute": "minutes", "second": "seconds"}[unit]
+            return moment - (moment - midnight) % timedelta(**{kept: 1})
+        case _:
+            micros = 1000 if unit == "millisecond" else 1
+            return moment.replace(microsecond=moment.microsecond // micros * micros)
+
+
+def _part(name: str) -> Function:
+    return _strict(lambda instant: getattr(instant, name, 0))
+
+
+FUNCTIONS: dict[str, Function] = {
+    "abs": _abs,
+    "sign": _sign,
+    "floor": _rounding(ROUND_FLOOR),
+    "ceil": _rounding(ROUND_CEILING),
+    "round": _rounding(ROUND_HALF_UP),
+    "sqrt": _double(math.sqrt),
+    "ln": _double(math.log),
+    "log10": _double(math.log10),
+    "exp": _double(math.exp),
+    "power": _double(_power),
+    "mod": lambda arrow, one, two: computed("%", one, two, arrow),
+    "is_nan": _strict(lambda number: number != number),
+    "greatest": _extreme(greatest=True),
+    "least": _extreme(greatest=False),
+    "coalesce": _coalesce,
+    "nullif": _nullif,
+    "if": _if,
+    "iif": _if,
+    "length": _strict(len),
+    "char_length": _strict(len),
+    "lower": _strict(str.lower),
+    "upper": _strict(str.upper),
+    "reverse": _strict(lambda text: text[::-1]),
+    "trim": _strict(lambda text, ends=" ": text.strip(ends) if ends else text),
+    "ltrim": _strict(lambda text, ends=" ": text.lstrip(ends) if ends else text),
+    "rtrim": _strict(lambda text, ends=" ": text.rstrip(ends) if ends else text),
+    "substring": _strict(_substring),
+    "left": _strict(_left),
+    "right": _strict(_right),
+    "replace": _strict(lambda text, old, new: text.replace(old, new) if old else text),
+    "starts_with": _strict(str.startswith),
+    "ends_with": _strict(str.endswith),
+    "contains": _strict(str.__contains__),
+    "strpos": _strict(lambda text, part: text.find(part) + 1),
+    "position": _strict(lambda part, text: text.find(part) + 1),
+    "split_part": _strict(_split_part),
+    "concat": lambda _, *given: "".join(each.value or "" for each in given),
+    "lpad": _pad(before=True),
+    "rpad": _pad(before=False),
+    "regexp_replace": _strict(_regexp_replace),
+    "regexp_extract": _strict(_regexp_extract),
+    "year": _part("year"),
+    "quarter": _strict(lambda instant: (instant.month + 2) // 3),
+    "month": _part("month"),
+    "week": _strict(lambda instant: instant.isocalendar().week),
+    "day": _part("day"),
+    "dayofweek": _strict(lambda instant: instant.isoweekday() % 7),
+    "dayofyear": _strict(lambda instant: instant.timetuple().tm_yday),
+    "hour": _part("hour"),
+    "minute": _part("minute"),
+    "second": _part("second"),
+    "date_trunc": _strict(_trunc),
+}
