@@ -74,7 +74,7 @@ def identity(spark: SparkSession, directory: Path, *, epochs: int, warm: int) ->
     with tempfile.TemporaryDirectory() as checkpoint:
         writer = frame.writeStream.foreachBatch(epoch).option("checkpointLocation", checkpoint)
         query = writer.start()
-        _until(lambda: len(ends) >= warm + epochs)
+        until(lambda: len(ends) >= warm + epochs)
         query.stop()
     return median(intervals(ends, warm))
 
@@ -109,13 +109,14 @@ def ours(
 
     engine.run = timed  # type: ignore[method-assign, assignment]
     run = session.start()
-    _until(lambda: len(ends) >= warm + epochs, run.wait)
+    until(lambda: len(ends) >= warm + epochs, run.wait)
     session.close()
     shutil.rmtree(scratch)
     return median(intervals(ends, warm))
 
 
-def _until(done: Callable[[], bool], ended: Callable[[float], bool] | None = None) -> None:
+def until(done: Callable[[], bool], ended: Callable[[float], bool] | None = None) -> None:
+    """Wait until something is done; raise if it takes too long, or if the run has ended."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not done():
         if time.monotonic() > deadline or (ended is not None and ended(0.0)):

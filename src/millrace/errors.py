@@ -22,6 +22,11 @@ class MillraceError(Exception):
         super().__init__(message)
         self.message, self.detail, self.hint, self.node = message, detail, hint, node
 
+    @property
+    def excerpt(self) -> str:
+        """The lines of a text that the message is about, marked; empty if it is about none."""
+        return ""
+
     def __str__(self) -> str:
         labelled = (("detail", self.detail), ("hint", self.hint))
         lines = [f"  {label}: {text}" for label, text in labelled if text]

@@ -54,6 +54,8 @@ def print_error(error: MillraceError, console: Console | None = None) -> None:
     """Print an error in its three parts, without a traceback."""
     console = console or make_console(stderr=True)
     console.print(Text.assemble(("error: ", "bold red"), (error.message, "bold")), soft_wrap=True)
+    for line in error.excerpt.splitlines():
+        console.print(Text(line), soft_wrap=True)
     for label, text in (("detail", error.detail), ("hint", error.hint)):
         if text:
             console.print(Text.assemble((f"  {label}: ", "dim"), text), soft_wrap=True)

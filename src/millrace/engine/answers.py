@@ -10,6 +10,8 @@ Only what somebody wants is computed: a feed of which nobody wants rows costs no
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +20,15 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.outgoing import Outgoing
+from millrace.engine.population import Qids
 from millrace.engine.tally import Failure
 from millrace.index.match import Matcher, Pairs, Source, families_by_projection
 from millrace.index.run import IndexRun
 from millrace.kernels.arrays import Bools, Ints, Ints32
 from millrace.operators.select import Function, project
+from millrace.plan.nodes import Selection
+
+Places: TypeAlias = Ints | slice
 
 
 class Answers:
@@ -41,11 +47,12 @@ class Answers:
         self._matcher = Matcher(sources, functions, decision.access)
         self._runs = [each.run for each in sources]
         self._wanted = [self._slots_wanted(run, "rows", "sets") for run in self._runs]
-        counting = [self._slots_wanted(run, "counts") for run in self._runs]
-        self._counted: list[Bools | None] = counting
-        self._counts = [np.zeros(run.n, np.int64) for run in self._runs] if (
-            any(mask is None or mask.any() for mask in counting)
-        ) else []
+        self._counted = [self._slots_wanted(run, "counts") for run in self._runs]
+        self._counts = [
+            np.zeros(run.n, np.int64) if mask is None or mask.any() else None
+            for run, mask in zip(self._runs, self._counted, strict=True)
+        ]
+        self._sets: dict[tuple[str, str], list[_Matched]] = {}
         self._failures: dict[int, Failure] = {}
 
     def take(self, rows: pa.RecordBatch, times: Ints, late: Bools) -> None:
@@ -53,23 +60,25 @@ class Answers:
         if not rows.num_rows or not self._runs:
             return
         if any(mask is None or mask.any() for mask in self._wanted):
+            batch = _Batch(rows, times, late)
             for pairs in self._matcher.pairs(rows, self._wanted):
-                self._send(pairs, rows, times, late)
-        if self._counts:
-            self._matcher.count(rows, self._counts)
+                for matched in self._parted(pairs):
+                    self._send(matched, batch)
+            self._send_sets(batch)
+        if any(counts is not None for counts in self._counts):
+            self._matcher.count(rows, self._counts, self._counted)
         self._note_failures(times)
 
     def finish(self) -> None:
         """Send the counts."""
-        for run, counts, counted in zip(self._runs, self._counts, self._counted, strict=False):
-            for feed, families in _by_feed(run).items():
-                spec = self._catalog.feeds.get(feed)
+        for run, counts in zip(self._runs, self._counts, strict=True):
+            if counts is None:
+                continue
+            counted = np.flatnonzero(counts > 0).astype(np.int32)
+            for feed, at in _by_feed(run, counted):
+                spec, slots = self._catalog.feeds.get(feed), counted[at]
                 if spec is not None and "counts" in self._forms(feed):
-                    mine = counts > 0 if counted is None else (counts > 0) & counted
-                    if len(run.families) > 1:
-                        slots = np.arange(run.n, dtype=np.int32)
-                        mine = mine & np.isin(run.owners(slots), families)
-                    self._outgoing.add_counts(spec, run.qids[mine], counts[mine])
+                    self._outgoing.add_counts(spec, run.qids[slots], counts[slots])
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -79,9 +88,25 @@ class Answers:
     def _forms(self, feed: str) -> list[str]:
         return list(self._decision.wanted.get(feed, ()))
 
+    def _parted(self, pairs: Pairs) -> Iterator[_Matched]:
+        """Part pairs by feed, and by how their answer is computed."""
+        run = pairs.run
+        for feed, families, at in _by_answer(pairs):
+            spec = self._catalog.feeds.get(feed)
+            if spec is None:
+                continue
+            stored, slots = run.families[families[0]], pairs.slots[at]
+            parameters, alike = None, stored.projection
+            if stored.outputs_differ:
+                parameters = run.parameters(families[0]).take(pa.array(run.places(slots)))
+                alike = f"{run.name} {families[0]}"
+            qids = run.qids[slots]
+            yield _Matched(spec, stored.selection, alike, pairs.rows[at], qids, parameters)
+
     def _slots_wanted(self, run: IndexRun, *forms: str) -> Bools | None:
         """Mark the slots whose feed is wanted in one of some forms; None is all of them."""
-        mine = np.array([bool({*forms} & {*self._forms(each.feed)}) for each in run.families])
+        wanted = {feed for feed in self._catalog.feeds if {*forms} & {*self._forms(feed)}}
+        mine = np.array([each.feed in wanted for each in run.families])
         if mine.all():
             return None
         if not mine.any():
@@ -89,74 +114,56 @@ class Answers:
         found: Bools = mine[run.owners(np.arange(run.n, dtype=np.int32))]
         return found
 
-    def _send(self, pairs: Pairs, rows: pa.RecordBatch, times: Ints, late: Bools) -> None:
-        for feed, families, at in _by_answer(pairs):
-            spec = self._catalog.feeds.get(feed)
-            if spec is None:
-                continue
-            mine, slots = pairs.rows[at], pairs.slots[at]
-            for form in self._forms(feed):
-                try:
-                    if form == "rows":
-                        self._send_rows(spec, pairs.run, families[0], mine, slots, rows, times, late)
-                    elif form == "sets":
-                        self._send_sets(spec, pairs.run, families[0], mine, slots, rows, times, late)
-                except MemoryError:
-                    raise  # says nothing about these queries: others may have taken the memory
-                except Exception as cause:
-                    self._matcher.failures.add(pairs.run.qids[np.unique(slots)].tolist(), cause)
+    def _send(self, matched: _Matched, batch: _Batch) -> None:
+        """Send the rows of some pairs; what is told as sets waits for the pairs of other files."""
+        forms = self._forms(matched.feed.name)
+        if "rows" in forms:
+            answer, at = self._answered(matched, batch), matched.at
+            if answer is not None:
+                self._outgoing.add_results(
+                    matched.feed, matched.qids, answer, batch.times[at], batch.late[at]
+                )
+        if "sets" in forms:
+            self._sets.setdefault((matched.feed.name, matched.alike), []).append(matched)
 
-    def _send_rows(  # noqa: PLR0913  a pair has six sides
-        self,
-        feed: FeedSpec,
-        run: IndexRun,
-        family: int,
-        at: Ints32,
-        slots: Ints32,
-        rows: pa.RecordBatch,
-        times: Ints,
-        late: Bools,
-    ) -> None:
-        answer = self._projected(feed, run, family, at, slots, rows)
-        self._outgoing.add_results(feed, run.qids[slots], answer, times[at], late[at])
+    def _send_sets(self, batch: _Batch) -> None:
+        """Send each row once for all queries, of whatever file, whose answer it is alike."""
+        for some in self._sets.values():
+            matched = some[0] if len(some) == 1 else _joined(some)
+            matched = matched.at_places(np.lexsort((matched.qids, matched.at)))
+            at = matched.at
+            new = np.concatenate(([True], at[1:] != at[:-1])) | (matched.parameters is not None)
+            first = np.flatnonzero(new)
+            answer = self._answered(matched.at_places(first), batch, among=matched)
+            bounds = np.concatenate((first, [at.size]))
+            times, late = batch.times[at[first]], batch.late[at[first]]
+            if answer is not None:
+                self._outgoing.add_sets(matched.feed, answer, times, late, matched.qids, bounds)
+        self._sets.clear()
 
-    def _send_sets(  # noqa: PLR0913  a pair has six sides
-        self,
-        feed: FeedSpec,
-        run: IndexRun,
-        family: int,
-        at: Ints32,
-        slots: Ints32,
-        rows: pa.RecordBatch,
-        times: Ints,
-        late: Bools,
-    ) -> None:
-        order = np.lexsort((slots, at))
-        at, slots = at[order], slots[order]
-        own = run.families[family].outputs_differ
-        new = np.ones(at.size, np.bool_) if own else np.concatenate(([True], at[1:] != at[:-1]))
-        first = np.flatnonzero(new)
-        answer = self._projected(feed, run, family, at[first], slots[first], rows)
-        bounds = np.concatenate((first, [at.size]))
-        qids = run.qids[slots]
-        self._outgoing.add_sets(feed, answer, times[at[first]], late[at[first]], qids, bounds)
+    def _answered(
+        self, matched: _Matched, batch: _Batch, *, among: _Matched | None = None
+    ) -> pa.RecordBatch | None:
+        """Compute the answers of pairs; where that raises, find out for which queries."""
+        rows = batch.rows.take(pa.array(matched.at))
+        try:
+            return project(
+                matched.selection, rows, matched.feed.answer, self._functions, matched.parameters
+            )
+        except MemoryError:
+            raise  # says nothing about these queries: others may have taken the memory
+        except Exception as cause:
+            self._blame(matched if among is None else among, batch, cause)
+            return None
 
-    def _projected(
-        self,
-        feed: FeedSpec,
-        run: IndexRun,
-        family: int,
-        at: Ints32,
-        slots: Ints32,
-        rows: pa.RecordBatch,
-    ) -> pa.RecordBatch:
-        stored = run.families[family]
-        parameters = None
-        if stored.outputs_differ:
-            parameters = run.parameters(family).take(pa.array(run.places(slots)))
-        return project(
-            stored.selection, rows.take(pa.array(at)), feed.answer, self._functions, parameters
-        )
+    def _blame(self, matched: _Matched, batch: _Batch, cause: Exception) -> None:
+        """Find the queries whose own rows raise, by halving; if it is none of them, all."""
+        failures, qids = self._matcher.failures, np.unique(matched.qids)
+        if qids.size > 1:
+            for half in np.array_split(qids, 2):
+                self._answered(matched.at_places(np.isin(matched.qids, half)), batch)
+        if failures.causes.keys().isdisjoint(qids.tolist()):
+            failures.add(qids.tolist(), cause)
 
     def _note_failures(self, times: Ints) -> None:
         for qid, cause in self._matcher.failures.causes.items():
@@ -166,32 +173,73 @@ class Answers:
                 )
 
 
-def _by_feed(run: IndexRun) -> dict[str, list[int]]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    """Rows, their times, and which of them are late."""
+
+    rows: pa.RecordBatch
+    times: Ints
+    late: Bools
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Matched:
+    """Pairs of one feed whose answers are computed alike: row `at[i]` is for query `qids[i]`.
+
+    `parameters` are there only if answers depend on them: the constants of each pair's query.
+    """
+
+    feed: FeedSpec
+    selection: Selection
+    alike: str
+    at: Ints32
+    qids: Qids
+    parameters: pa.RecordBatch | None = None
+
+    def at_places(self, places: Ints | Bools) -> _Matched:
+        """Choose some of the pairs, by a mask or by their places."""
+        parameters = self.parameters
+        if parameters is not None:
+            chosen = np.flatnonzero(places) if places.dtype == np.bool_ else places
+            parameters = parameters.take(pa.array(chosen))
+        return replace(self, at=self.at[places], qids=self.qids[places], parameters=parameters)
+
+
+def _joined(some: list[_Matched]) -> _Matched:
+    """Put pairs of several files together; their answers do not depend on parameters."""
+    at, qids = [each.at for each in some], [each.qids for each in some]
+    return replace(some[0], at=np.concatenate(at), qids=np.concatenate(qids))
+
+
+def _by_feed(run: IndexRun, slots: Ints32) -> Iterator[tuple[str, Places]]:
+    """Part slots by feed."""
     feeds: dict[str, list[int]] = {}
     for number, family in enumerate(run.families):
         feeds.setdefault(family.feed, []).append(number)
-    return feeds
+    names = list(feeds)
+    for nth, at in _parts(run, slots, list(feeds.values())):
+        yield names[nth], at
 
 
-def _by_answer(pairs: Pairs) -> Iterator[tuple[str, list[int], Ints | slice]]:
+def _by_answer(pairs: Pairs) -> Iterator[tuple[str, list[int], Places]]:
     """Part pairs by feed and by how their answer is computed."""
-    run = pairs.run
-    if len(run.families) == 1:
-        yield run.families[0].feed, [0], slice(None)
-        return
-    owners = run.owners(pairs.slots)
-    alike = families_by_projection(run)
-    if len(alike) == 1:
-        (feed, _), families = next(iter(alike.items()))
-        yield feed, families, slice(None)
+    alike = families_by_projection(pairs.run)
+    keys, families = list(alike), list(alike.values())
+    for nth, at in _parts(pairs.run, pairs.slots, families):
+        yield keys[nth][0], families[nth], at
+
+
+def _parts(run: IndexRun, slots: Ints32, groups: list[list[int]]) -> Iterator[tuple[int, Places]]:
+    """Part slots by the groups that their families are in."""
+    if len(groups) == 1:
+        yield 0, slice(None)
         return
     group_of = np.empty(len(run.families), np.int64)
-    for number, families in enumerate(alike.values()):
+    for number, families in enumerate(groups):
         group_of[families] = number
-    groups = group_of[owners]
-    order = np.argsort(groups, kind="stable")
-    bounds = np.searchsorted(groups[order], np.arange(len(alike) + 1))
-    for number, ((feed, _), families) in enumerate(alike.items()):
-        at = order[bounds[number] : bounds[number + 1]]
-        if at.size:
-            yield feed, families, at
+    mine = group_of[run.owners(slots)]
+    order = np.argsort(mine, kind="stable")
+    present, first = np.unique(mine[order], return_index=True)
+    bounds = [*first.tolist(), order.size]
+    for nth, number in enumerate(present.tolist()):
+        yield number, order[bounds[nth] : bounds[nth + 1]]

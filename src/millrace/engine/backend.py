@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from millrace.engine.epoch import Engine
 from millrace.engine.streams import StreamSpec
@@ -41,6 +41,11 @@ class Backend(Protocol):
 
     def schema_of(self, source: object) -> Schema | None:
         """Return the columns that a source delivers, if it knows them."""
+
+    def make_source(
+        self, kind: str, options: Mapping[str, Any], stream: str, schema: Schema
+    ) -> object:
+        """Make a source by its name in SQL, for a stream of those columns."""
 
     def start(
         self, engine: Engine, bindings: Mapping[str, Binding], functions: Mapping[str, Function]

@@ -17,7 +17,7 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.lateness import watermark
 from millrace.engine.receipt import Receipt, Written
-from millrace.engine.stores import answers_in, store_specs
+from millrace.engine.stores import answer_store, answers_in, store_specs
 from millrace.engine.tally import Tally, advanced
 from millrace.state.manifest import Delta, Manifest, Run, commit_name
 from millrace.state.merge import MergeProgress
@@ -41,10 +41,9 @@ def compose(
     *,
     term: int,
     dropped: Mapping[str, tuple[int, ...]],
-    verdicts: Mapping[int, Mapping[str, Any]],
-    still: Mapping[int, Mapping[str, Any]],
+    suspended: Mapping[int, Mapping[str, Any]],
 ) -> Delta:
-    """Return what the epoch changes; `still` are the verdicts of before that hold."""
+    """Return what the epoch changes; `suspended` are the verdicts that hold after it."""
     ordered = _ordered(receipts)
     file = commit_name(decision.identity.epoch)
     inline = pieces_of(file, inline_runs(ordered))
@@ -70,7 +69,8 @@ def compose(
         merged=_merged(decision, placed),
         added=_added(placed),
         facts={
-            **_facts(manifest, catalog, decision, tallies, verdicts, still),
+            **_facts(manifest, catalog, decision, tallies),
+            "suspended": {str(qid): verdict for qid, verdict in suspended.items()},
             "counts": _counts(manifest, tallies),
         },
     )
@@ -80,17 +80,16 @@ def consumed_runs(
     manifest: Manifest, catalog: Catalog, consumed: Consumed
 ) -> dict[str, tuple[int, ...]]:
     """Return the runs of answers that every sink has passed and no reader needs."""
+    kept = {answer_store(feed, "rows"): feed.keep for feed in catalog.feeds.values()}
     dropped = {}
     for store, state in manifest.stores.items():
         found = answers_in(store)
         if found is not None and state.runs:
             fan_out, feed = found
             needed = consumed(feed, fan_out)
-            keep = catalog.feeds[feed].keep if fan_out == "rows" and feed in catalog.feeds else 0
+            keep = kept.get(store, 0)
             old = _older_than_newest(state.runs, keep)
-            dropped[store] = tuple(
-                run.id for run in old if needed is None or run.epoch < needed
-            )
+            dropped[store] = tuple(run.id for run in old if needed is None or run.epoch < needed)
     return {store: runs for store, runs in dropped.items() if runs}
 
 
@@ -147,8 +146,6 @@ def _facts(
     catalog: Catalog,
     decision: Decision,
     tallies: list[Tally],
-    verdicts: Mapping[int, Mapping[str, Any]],
-    still: Mapping[int, Mapping[str, Any]],
 ) -> dict[str, Any]:
     clocks, marks = facts.clocks(manifest, catalog), facts.watermarks(manifest, catalog)
     seen = facts.seen(manifest, catalog)
@@ -173,7 +170,6 @@ def _facts(
         "seen": seen,
         "born": {name: stream.born for name, stream in catalog.streams.items()},
         "idle": {name: each for name, each in still_idle.items() if each},
-        "suspended": {str(qid): verdict for qid, verdict in {**still, **verdicts}.items()},
         "query": decision.identity.query,
         "digests": digests[-facts.N_DIGESTS :],
     }

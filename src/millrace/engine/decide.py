@@ -6,9 +6,8 @@ is repeated by reading it back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
-from millrace.connectors.sinks.sink import FanOut
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision, Identity
@@ -33,10 +32,8 @@ def decide(
     *,
     term: int,
     clock: int,
-    suspended: Iterable[int] = (),
-    wanted: Mapping[str, list[FanOut]] | None = None,
 ) -> Decision:
-    """Decide the first attempt at an epoch."""
+    """Decide the first attempt at an epoch; who runs, and for whom, the engine adds."""
     return Decision(
         identity,
         attempt=0,
@@ -46,8 +43,6 @@ def decide(
         clocks=facts.clocks(manifest, catalog),
         watermarks=facts.watermarks(manifest, catalog),
         idle=_idle(manifest, catalog, clock),
-        suspended=tuple(suspended),
-        wanted={} if wanted is None else dict(wanted),
         access=settings.access,
         shards=settings.shard_bounds,
         spread=_spread(manifest, settings),

@@ -34,6 +34,7 @@ from millrace.engine.delivery import Delivery
 from millrace.engine.receipt import Receipt
 from millrace.engine.registry import Registry, read_catalog
 from millrace.engine.settings import Settings
+from millrace.engine.standing import families_in, members_of
 from millrace.engine.statistics import EpochStatistics, measure
 from millrace.engine.supervise import ExecutionError, Supervision, find_culprits
 from millrace.engine.tally import Tally, hidden_lateness, segments_of
@@ -136,10 +137,14 @@ class Engine:
             StoredFences(self.root),
             term=self._store.fence.term,
             clock=self._clock.now(),
-            suspended=facts.suspended(self.manifest, generations),
+        )
+        decision = replace(
+            decision,
+            attempt=len(logged),
+            suspended=tuple(facts.suspended(self.manifest, generations)),
             wanted=self._wanted(catalog),
         )
-        return self._log(replace(decision, attempt=len(logged))), catalog
+        return self._log(decision), catalog
 
     def _published(self) -> Catalog:
         """Return the catalog in force, with the index that tasks will read."""
@@ -236,14 +241,15 @@ class Engine:
                     return None
 
         guilty = find_culprits(
-            tuple(self.registry.families_standing()),
+            families_in(self.root, catalog),
             lambda some: probe(replace(quiet, families=some)),
         )
         if guilty is None:
             raise error
-        culprits = {}
+        culprits: dict[int, ExecutionError] = {}
         for family, cause in guilty.items():
-            culprits |= self._culprits_in(family, quiet, probe, cause)
+            running = tuple(members_of(self.root, catalog, quiet, family))
+            culprits |= _culprits_in(family, running, quiet, probe, cause)
         _logger.error("queries quarantined: n=%d cause=%s", len(culprits), error.message)
         verdicts = {
             str(qid): [None, "quarantined", cause.message, cause.detail]
@@ -267,8 +273,7 @@ class Engine:
             **consumed_runs(self.manifest, catalog, self.delivery.consumed),
             **expired(self.manifest, catalog, self.settings.keep_rejected, decision),
         }
-        generations = self.registry.population.generations
-        verdicts = verdicts_of(decision, generations)
+        verdicts = verdicts_of(decision, self.registry.population.generations)
         delta = compose(
             self.manifest,
             catalog,
@@ -276,8 +281,7 @@ class Engine:
             receipts,
             term=self._store.fence.term,
             dropped=dropped,
-            verdicts=verdicts,
-            still=self._still_suspended(),
+            suspended={**self._still_suspended(), **verdicts},
         )
         statistics = measure(decision, receipts, self.manifest, delta, seconds)
         delta = replace(delta, facts={**delta.facts, "statistics": statistics.to_json()})
@@ -297,27 +301,6 @@ class Engine:
         gone = set(population.missing(np.array(sorted(found), np.uint64)).tolist())
         return {qid: verdict for qid, verdict in found.items() if qid not in gone}
 
-    def _culprits_in(
-        self,
-        family: str,
-        quiet: Decision,
-        probe: Callable[[Decision], ExecutionError | None],
-        cause: ExecutionError,
-    ) -> dict[int, ExecutionError]:
-        """Find the guilty queries of a guilty family; if they are very many, take it whole."""
-        members = self.registry.members(family)
-        out = set(quiet.suspended)
-        running = tuple(qid for qid in members if qid not in out)
-        if not 1 < len(running) <= MOST_PROBED:
-            return dict.fromkeys(running, cause)
-
-        def only(some: tuple[int, ...]) -> ExecutionError | None:
-            silent = tuple(qid for qid in running if qid not in some)
-            suspended = (*quiet.suspended, *silent)
-            return probe(replace(quiet, families=(family,), suspended=suspended))
-
-        return find_culprits(running, only) or dict.fromkeys(running, cause)
-
     def _tidy(self, catalog: Catalog) -> None:
         """Take a snapshot when one is due, and delete what nothing names any more."""
         if not self._store.snapshot_if_due() and self._tidied:
@@ -330,6 +313,26 @@ class Engine:
             if int(entry.name[7:19]) < self.manifest.epoch - 1:
                 self.root.delete(entry.name)
         self._tidied = True
+
+
+def _culprits_in(
+    family: str,
+    running: tuple[int, ...],
+    quiet: Decision,
+    probe: Callable[[Decision], ExecutionError | None],
+    cause: ExecutionError,
+) -> dict[int, ExecutionError]:
+    """Find the guilty queries of a guilty family; if they are very many, take it whole."""
+    if not 1 < len(running) <= MOST_PROBED:
+        return dict.fromkeys(running, cause)
+
+    def only(some: tuple[int, ...]) -> ExecutionError | None:
+        asked = set(some)
+        silent = tuple(qid for qid in running if qid not in asked)
+        suspended = (*quiet.suspended, *silent)
+        return probe(replace(quiet, families=(family,), suspended=suspended))
+
+    return find_culprits(running, only) or dict.fromkeys(running, cause)
 
 
 def reconsidered(decision: Decision, catalog: Catalog, receipts: list[Receipt]) -> Decision | None:
@@ -373,9 +376,7 @@ def failures_of(tallies: Iterable[Tally]) -> dict[str, list[Any]]:
     return dict(sorted(found.items()))
 
 
-def verdicts_of(
-    decision: Decision, generations: Mapping[int, int]
-) -> dict[int, dict[str, Any]]:
+def verdicts_of(decision: Decision, generations: Mapping[int, int]) -> dict[int, dict[str, Any]]:
     """Return why queries are suspended from this epoch on."""
     return {
         int(qid): {

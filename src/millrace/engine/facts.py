@@ -48,9 +48,7 @@ def _of_streams(fact: str, manifest: Manifest, catalog: Catalog) -> dict[str, An
     }
 
 
-def suspended(
-    manifest: Manifest, generations: Mapping[int, int]
-) -> dict[int, Mapping[str, Any]]:
+def suspended(manifest: Manifest, generations: Mapping[int, int]) -> dict[int, Mapping[str, Any]]:
     """Return the verdicts on queries that have not been resumed since."""
     verdicts: Mapping[str, Mapping[str, Any]] = manifest.facts.get("suspended", {})
     return {

@@ -74,12 +74,17 @@ class Family:
     selection: Selection
     parameters: tuple[str, ...] = ()
     number: int = 0
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.digest:
+            spelt = json.dumps([self.selection.to_json(), self.parameters], sort_keys=True)
+            object.__setattr__(self, "digest", hashlib.sha256(spelt.encode()).hexdigest()[:24])
 
     @property
     def key(self) -> str:
-        """A digest of what makes the family; the feed's number is part of it."""
-        spelt = json.dumps([self.number, self.selection.to_json(), self.parameters], sort_keys=True)
-        return hashlib.sha256(spelt.encode()).hexdigest()[:24]
+        """What is equal for equal families of one feed; a feed is known by its number."""
+        return f"{self.number}-{self.digest}"
 
     @property
     def schema(self) -> pa.Schema:
@@ -93,13 +98,14 @@ class Family:
             "selection": self.selection.to_json(),
             "parameters": list(self.parameters),
             "number": self.number,
+            "digest": self.digest,
         }
 
     @classmethod
     def from_json(cls, spelt: dict[str, Any]) -> Self:
         """Read what `to_json` wrote."""
         selection = Selection.from_json(spelt["selection"])
-        return cls(spelt["feed"], selection, tuple(spelt["parameters"]), spelt["number"])
+        return cls(**{**spelt, "selection": selection, "parameters": tuple(spelt["parameters"])})
 
 
 def parameter_schema(types: tuple[str, ...]) -> pa.Schema:

@@ -78,7 +78,7 @@ class Outgoing:
         self.n_results += int(counts.sum())
         self._add(0, kinds.COUNTS, answer_store(feed, "counts"), table)
 
-    def add_sets(  # noqa: PLR0913  a row, its time, and the queries it is for
+    def add_sets(
         self,
         feed: FeedSpec,
         answer: pa.RecordBatch,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,8 +40,17 @@ class FreshBlock:
     dead: Bools
 
     def alive(self, families: Mapping[str, Family]) -> Iterator[Standing]:
-        """Yield the rows that stand."""
-        yield _standing(families[self.key], self.qids, self.parameters, ~self.dead)
+        """Yield the rows that stand; those of a feed that was dropped do not."""
+        if self.key in families:
+            yield _standing(families[self.key], self.qids, self.parameters, ~self.dead)
+
+    def family_at(self, place: int) -> str:  # noqa: ARG002  they are all of one
+        """Return the key of a row's family."""
+        return self.key
+
+    def constants_at(self, place: int) -> dict[str, Any]:
+        """Return the constants of a row."""
+        return _first_row(self.parameters.slice(place, 1))
 
     def of_families(self, keys: set[str]) -> Bools:
         """Mark the rows of some families."""
@@ -68,6 +78,18 @@ class IndexBlock:
                 parameters = self.run.parameters(number)
                 yield _standing(families[stored.key], self.qids[slots], parameters, kept)
 
+    def family_at(self, place: int) -> str:
+        """Return the key of a row's family."""
+        [owner] = self.run.owners(np.array([place], np.int32))
+        family = self.run.families[int(owner)]
+        return family.key
+
+    def constants_at(self, place: int) -> dict[str, Any]:
+        """Return the constants of a row."""
+        at = np.array([place], np.int32)
+        [owner], [row] = self.run.owners(at), self.run.places(at)
+        return _first_row(self.run.parameters(int(owner)).slice(int(row), 1))
+
     def of_families(self, keys: set[str]) -> Bools:
         """Mark the rows of some families."""
         mine = np.array([each.key in keys for each in self.run.families])
@@ -94,6 +116,8 @@ class Population:
         self, stream: str, family: Family, first: int, rows: pa.RecordBatch, names: list[str] | None
     ) -> None:
         """Take in rows whose ids begin with `first`."""
+        if not rows.num_rows:
+            return
         qids = np.arange(first, first + rows.num_rows, dtype=np.uint64)
         dead = np.zeros(rows.num_rows, np.bool_)
         self.blocks.setdefault(stream, []).append(FreshBlock(family.key, qids, rows, dead))
@@ -123,6 +147,8 @@ class Population:
     def change(self, stream: str, family: Family, rows: pa.RecordBatch) -> None:
         """Give queries other constants; they keep their ids, and names if they have any."""
         qids: Qids = rows.column("qid").to_numpy()
+        if not qids.size:
+            return
         for block in self._all():
             at, mine = _places(block, qids)
             block.dead[at[mine]] = True
@@ -130,6 +156,20 @@ class Population:
         constants = rows.drop_columns(["qid"]).take(pa.array(order))
         fresh = FreshBlock(family.key, qids[order], constants, np.zeros(qids.size, np.bool_))
         self.blocks.setdefault(stream, []).append(fresh)
+
+    def find(self, qid: int) -> tuple[str, dict[str, Any]] | None:
+        """Return the key of a query's family and its constants; None if it does not stand."""
+        for block in self._all():
+            [place], [mine] = _places(block, np.array([qid], np.uint64))
+            if mine and not block.dead[place]:
+                return block.family_at(int(place)), block.constants_at(int(place))
+        return None
+
+    def members(self, stream: str, keys: set[str]) -> Qids:
+        """Return the ids of all queries of some families."""
+        blocks = self.blocks.get(stream, [])
+        found = [block.qids[block.of_families(keys) & ~block.dead] for block in blocks]
+        return np.concatenate([np.zeros(0, np.uint64), *found])
 
     def standing(self, stream: str, families: Mapping[str, Family]) -> Iterator[Standing]:
         """Yield the rows over a stream that stand, block by block."""
@@ -166,6 +206,11 @@ def _places(block: Block, qids: Qids) -> tuple[Ints, Bools]:
         return np.zeros(qids.size, np.int64), np.zeros(qids.size, np.bool_)
     at = np.minimum(np.searchsorted(block.qids, qids), block.qids.size - 1)
     return at, block.qids[at] == qids
+
+
+def _first_row(rows: pa.RecordBatch) -> dict[str, Any]:
+    listed: list[dict[str, Any]] = rows.to_pylist()
+    return listed[0] if listed else {}
 
 
 def _standing(family: Family, qids: Qids, rows: pa.RecordBatch, kept: Bools) -> Standing:

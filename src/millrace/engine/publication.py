@@ -30,11 +30,12 @@ from millrace.engine.population import Block, FreshBlock, IndexBlock
 from millrace.engine.registry_state import RegistryState
 from millrace.index.build import Standing, build_index
 from millrace.index.run import IndexRun
+from millrace.kernels.arrays import Bools
 from millrace.plan.bind import Functions
 from millrace.schema import Schema
 from millrace.state import container
 from millrace.state.container import Container
-from millrace.state.names import Data
+from millrace.state.names import Data, MissingError
 from millrace.state.root import Root
 
 FACTOR = 4
@@ -42,6 +43,7 @@ SMALLEST_LEVEL = 256
 ROWS_ON_THE_SPOT = 20_000
 DEAD_SHARE = 0.3
 QUERIES = "queries"
+CATALOGS = "catalogs"
 
 _logger = logging.getLogger(__name__)
 
@@ -52,7 +54,7 @@ class _Merge:
 
     stream: str
     inputs: list[IndexBlock]
-    dead: list[np.ndarray]  # type: ignore[type-arg]
+    dead: list[Bools]
     thread: threading.Thread | None = None
     result: IndexRun | None = None
     failed: bool = False
@@ -83,15 +85,17 @@ class Publisher:
         return used
 
     @property
-    def merging(self) -> bool:
-        """Whether a merge is under way."""
-        return self._merge is not None
+    def writing(self) -> bool:
+        """Whether a merge is being written, under a name that is not known yet."""
+        thread = None if self._merge is None else self._merge.thread
+        return thread is not None and thread.is_alive()
 
     def _known(self, catalog: Catalog) -> Catalog | None:
         """Find what an engine before this one has published under the same number."""
-        if not any(entry.name == catalog.file for entry in self._root.list("catalogs/")):
+        try:
+            found = Catalog.from_json(Container.open(self._root, catalog.file).meta)
+        except MissingError:
             return None
-        found = Catalog.from_json(Container.open(self._root, catalog.file).meta)
         return replace(found, families=catalog.families)
 
     def _written(self, state: RegistryState, functions: Functions) -> Catalog:
@@ -113,7 +117,9 @@ class Publisher:
                 files.append(IndexFile(block.run.name, masked))
             index[stream] = tuple(files)
         published = replace(catalog, index=index)
-        self._root.put_if_absent(catalog.file, container.pack(published.to_json(), sections))
+        data = container.pack(published.to_json(), sections)
+        if not self._root.put_if_absent(catalog.file, data):
+            published = self._known(catalog) or published  # another engine was quicker
         return published
 
     def _indexed(

@@ -11,8 +11,10 @@ catalog, and the index files it names, from the root; `publish` writes them once
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -22,15 +24,24 @@ import pyarrow as pa
 
 from millrace import failpoints
 from millrace.engine.catalog import Catalog
-from millrace.engine.population import Population, Qids
 from millrace.engine.feeds import Family
-from millrace.engine.publication import Publisher, together
-from millrace.engine.registry_state import RegistryState, Tables, folded, restored, spelt
-from millrace.errors import MillraceError, StoreError, UnknownNameError
+from millrace.engine.population import Population, Qids
+from millrace.engine.publication import CATALOGS, QUERIES, Publisher, together
+from millrace.engine.registry_state import (
+    RegistryState,
+    Tables,
+    folded,
+    index_files,
+    restored,
+    spelt,
+)
+from millrace.errors import CorruptionError, StoreError, UnknownNameError
 from millrace.plan.bind import Functions
 from millrace.state import container
 from millrace.state.container import Container
+from millrace.state.lease import held
 from millrace.state.log import Log
+from millrace.state.names import numbered
 from millrace.state.root import Root
 
 CHANGES = "registry"
@@ -45,7 +56,7 @@ class _Request:
 
     changes: list[dict[str, Any]]
     tables: list[pa.RecordBatch]
-    error: MillraceError | None = None
+    error: Exception | None = None
     done: bool = False
     first_qids: list[int] = field(default_factory=list)
 
@@ -103,35 +114,41 @@ class Registry:
         with self._lock:
             if not request.done:
                 with self._queue:
-                    together, self._waiting = self._waiting, []
-                self._commit(together)
+                    group, self._waiting = self._waiting, []
+                self._settle(group)
         if request.error is not None:
             raise request.error
         return request.first_qids
+
+    def _settle(self, requests: list[_Request]) -> None:
+        """Commit what callers want; whatever happens, each of them learns what became of it."""
+        try:
+            self._commit(requests)
+        finally:
+            for request in requests:
+                if not request.done:
+                    request.done = True
+                    request.error = StoreError("the registry could not be written")
 
     def _commit(self, requests: list[_Request]) -> None:
         """Log what all these callers want as one entry."""
         trial = self._state.trial()
         accepted = []
         for request in requests:
-            request.done = True
             try:
                 request.first_qids = trial.check(request.changes, request.tables)
-            except MillraceError as error:
-                request.error = error
+            except Exception as error:
+                request.done, request.error = True, error
             else:
                 accepted.append(request)
         if accepted:
             try:
                 self._write(accepted)
-            except MillraceError as error:
+            except Exception as error:
                 for request in accepted:
                     request.error = error
-                return
-            except BaseException:
-                for request in accepted:
-                    request.error = StoreError("the registry could not be written")
-                raise
+            for request in accepted:
+                request.done = True
 
     def _write(self, requests: list[_Request]) -> None:
         failpoints.reach("register.before")
@@ -149,8 +166,9 @@ class Registry:
             if self._log.due(self._number):
                 meta, sections = spelt(self._state)
                 self._log.snapshot(self._number, container.pack(meta, sections))
-                for entry in self._log.outdated():
-                    self._root.delete(entry.name)
+                if not held(self._root, time.time()):
+                    for entry in self._log.outdated():
+                        self._root.delete(entry.name)
         except (StoreError, OSError) as error:
             _logger.warning("registry not tidied, later: %s", error)
 
@@ -159,21 +177,22 @@ class Registry:
         with self._lock:
             return self._publisher.publish(self._state, functions)
 
-    def families_standing(self) -> list[str]:
-        """Return the keys of all families."""
-        return list(self._state.catalog.families)
-
-    def members(self, family: str) -> list[int]:
-        """Return the ids of a family's queries."""
+    def family_sizes(self) -> dict[tuple[str, str], int]:
+        """Count the standing queries of each family, by feed and key."""
+        found: dict[tuple[str, str], int] = {}
         with self._lock:
-            catalog = self._state.catalog
-            stream = catalog.feed(catalog.families[family].feed).stream
-            rows = self._state.population.standing(stream, catalog.families)
-            return [qid for each in rows if each.key == family for qid in each.qids.tolist()]
+            catalog, population = self._state.catalog, self._state.population
+            for stream in population.blocks:
+                for each in population.standing(stream, catalog.families):
+                    place = each.feed, each.key
+                    found[place] = found.get(place, 0) + each.qids.size
+        return found
 
-    def ids_of(self, family: str) -> Qids:
+    def ids_of(self, family: Family) -> Qids:
         """Return the ids of a family's queries, ascending."""
-        return np.array(sorted(self.members(family)), np.uint64)
+        with self._lock:
+            stream = self._state.catalog.feed(family.feed).stream
+            return np.sort(self._state.population.members(stream, {family.key}))
 
     def rows_of(self, family: Family) -> tuple[Qids, pa.Table]:
         """Return the ids of a family's queries, ascending, and their constants."""
@@ -188,51 +207,58 @@ class Registry:
     def feed_of(self, qid: int) -> str:
         """Return the feed of a query."""
         with self._lock:
-            for stream in self._state.population.blocks:
-                for each in self._state.population.standing(stream, self._state.catalog.families):
-                    if qid in each.qids:
-                        return each.feed
-        raise UnknownNameError(f"query {qid} does not exist")
+            found = self._state.population.find(qid)
+            if found is None:
+                raise UnknownNameError(f"query {qid} does not exist")
+            return self._state.catalog.families[found[0]].feed
 
     def constants_of(self, family: str, qid: int) -> list[dict[str, Any]] | None:
         """Return the constants of a query, if it stands and belongs to that family."""
-        known = self._state.catalog.families.get(family)
-        if known is None:
-            return None
-        qids, rows = self.rows_of(known)
-        at = np.flatnonzero(qids == qid)
-        return rows.take(pa.array(at)).to_pylist() if at.size else None
+        with self._lock:
+            found = self._state.population.find(qid)
+        return [found[1]] if found is not None and found[0] == family else None
 
     def forget_before(self, sequence: int) -> None:
-        """Delete published catalogs, and index files, that no epoch can ask for any more."""
-        for entry in self._root.list("catalogs/"):
-            if int(entry.name.rpartition("/")[2]) < sequence:
+        """Delete published catalogs, and index files, that no epoch can ask for any more.
+
+        `sequence` is that of the last committed epoch. An index file goes if it is older, and
+        neither the population, a kept snapshot nor a published catalog names it; a file that is
+        not older may be named by a catalog that is about to be published, also by an engine that
+        has taken over. While a merge is being written, or somebody reads the root, all stay.
+        """
+        self._check()
+        if held(self._root, time.time()):
+            return
+        for entry in self._root.list(f"{CATALOGS}/"):
+            if _sequence_of(entry.name) < sequence:
                 self._root.delete(entry.name)
         with self._lock:
-            kept = self._publisher.files_in_use(self._state) | self._files_of_snapshots()
-            kept |= self._files_of_catalogs()
-            for entry in self._root.list("queries/"):
-                if entry.name not in kept:
+            if self._publisher.writing:
+                return
+            kept = self._publisher.files_in_use(self._state) | self._named_in_root()
+            for entry in self._root.list(f"{QUERIES}/"):
+                if _sequence_of(entry.name) < sequence and entry.name not in kept:
                     self._root.delete(entry.name)
 
-    def _files_of_snapshots(self) -> set[str]:
+    def _named_in_root(self) -> set[str]:
+        """Return the index files that snapshots and catalogs name; a damaged one names nothing."""
+        snapshots = [numbered(SNAPSHOTS, each) for each in self._log.kept_snapshots()]
+        catalogs = [entry.name for entry in self._root.list(f"{CATALOGS}/")]
         found: set[str] = set()
-        for number in self._log.kept_snapshots():
-            meta = Container.open(self._root, f"{SNAPSHOTS}/{number:012d}").meta
-            found |= {name for files in meta["index"].values() for name in files}
-        return found
-
-    def _files_of_catalogs(self) -> set[str]:
-        found: set[str] = set()
-        for entry in self._root.list("catalogs/"):
-            index = read_catalog(self._root, entry.name).index
-            found |= {each.name for files in index.values() for each in files}
+        for name in [*snapshots, *catalogs]:
+            with contextlib.suppress(CorruptionError):
+                found |= index_files(Container.open(self._root, name).meta)
         return found
 
 
 def read_catalog(root: Root, file: str) -> Catalog:
     """Read a published catalog."""
     return Catalog.from_json(Container.open(root, file).meta)
+
+
+def _sequence_of(name: str) -> int:
+    """Return the number of changes that a catalog or an index file was made after."""
+    return int(name.partition("/")[2][:12])
 
 
 def _joined(requests: list[_Request]) -> tuple[list[dict[str, Any]], Tables]:

@@ -7,6 +7,7 @@ fail, so what stands in the log can always be applied again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +18,7 @@ import pyarrow as pa
 from millrace.engine.catalog import Catalog
 from millrace.engine.feeds import Family
 from millrace.engine.population import FreshBlock, IndexBlock, Population, Qids
-from millrace.errors import NameTakenError, UnknownNameError
+from millrace.errors import NameTakenError, PlanError, UnknownNameError
 from millrace.index.run import IndexRun
 from millrace.state.container import Container
 from millrace.state.names import Data
@@ -75,55 +76,84 @@ class Trial:
     """Checks changes one caller after another, as if those before had been made."""
 
     def __init__(self, state: RegistryState) -> None:
-        self._catalog, self._population = state.catalog, state.population
-        self._names: dict[str, bool] = {}  # taken or free, where it differs from the population
+        self._population = state.population
+        self._after = _After(state.catalog)
 
     def check(self, changes: list[Change], tables: Tables) -> list[int]:
         """Return the first query id of each change that adds queries, or raise."""
-        catalog, names = self._catalog, dict(self._names)
+        after = self._after.copy()
         first_qids = []
         for change in changes:
             match change["do"]:
                 case "add queries":
-                    self._check_names(change, catalog, names)
-                    first_qids.append(catalog.next_qid)
+                    self._check_names(change, after)
+                    first_qids.append(after.catalog.next_qid)
                 case "add feed":
-                    self._require_free(change["feed"]["name"], names)
-                    names[change["feed"]["name"]] = True
+                    self._require_free(change["feed"]["name"], after)
                 case "drop feed":
-                    names[change["name"]] = False
-                case "drop queries" | "change queries":
-                    self._require_standing(qids_in(tables[change["rows"]]))
+                    self._drop_feed(change["name"], after)
+                case "drop queries":
+                    qids = qids_in(tables[change["rows"]])
+                    self._require_standing(qids, after)
+                    after.gone.update(qids.tolist())
+                case "change queries":
+                    self._require_family(change, after.catalog)
+                    self._require_standing(qids_in(tables[change["rows"]]), after, once=True)
                 case "pause" | "resume":
-                    self._require_standing(np.array(change["qids"], np.uint64))
-            catalog = catalog.apply(change)
-        self._catalog, self._names = catalog, names
+                    self._require_standing(np.array(change["qids"], np.uint64), after)
+            after.catalog = after.catalog.apply(change)
+        self._after = after
         return first_qids
 
-    def _check_names(self, change: Change, catalog: Catalog, names: dict[str, bool]) -> None:
-        given = change.get("names")
-        own = change["family"]["feed"]
-        for name in given or ():
-            if name != own:
-                if name in catalog.feeds:
-                    raise NameTakenError(f'query "{name}" exists already')
-                self._require_free(name, names)
-                names[name] = True
-        if given is not None and len(set(given)) < len(given):
-            twice = next(name for name in given if given.count(name) > 1)
+    def _check_names(self, change: Change, after: _After) -> None:
+        given, own = change.get("names") or (), change["family"]["feed"]
+        for name in given:
+            if name != own and name in after.catalog.feeds:
+                raise NameTakenError(f'query "{name}" exists already')
+            self._require_free(name, after)
+        if len(set(given)) < len(given):
+            twice = next(name for name, times in Counter(given).items() if times > 1)
             raise NameTakenError(f'query "{twice}" is given twice')
+        after.named.update(given)
 
-    def _require_free(self, name: str, names: dict[str, bool]) -> None:
-        if names.get(name, name in self._population.names):
+    def _drop_feed(self, name: str, after: _After) -> None:
+        feed, families = after.catalog.feed(name), set(after.catalog.families_of(name))
+        after.gone.update(self._population.members(feed.stream, families).tolist())
+        after.named.discard(name)
+
+    def _require_free(self, name: str, after: _After) -> None:
+        known = self._population.names.get(name)
+        if name in after.named or (known is not None and known not in after.gone):
             raise NameTakenError(f'query "{name}" exists already')
 
-    def _require_standing(self, qids: Qids) -> None:
-        missing = self._population.missing(qids)
-        if missing.size:
+    def _require_family(self, change: Change, catalog: Catalog) -> None:
+        family = _numbered(change, catalog)
+        if family.key not in catalog.families:
+            raise UnknownNameError(f'no query of "{family.feed}" is of that form')
+
+    def _require_standing(self, qids: Qids, after: _After, *, once: bool = False) -> None:
+        missing = self._population.missing(qids).tolist()
+        missing += [qid for qid in qids.tolist() if qid in after.gone] if after.gone else []
+        if missing:
             raise UnknownNameError(
-                f"query {int(missing[0])} does not exist",
-                detail=f"Of the {qids.size} queries named, {missing.size} do not exist.",
+                f"query {missing[0]} does not exist",
+                detail=f"Of the {qids.size} queries named, {len(missing)} do not exist.",
             )
+        if once and np.unique(qids).size < qids.size:
+            twice = next(qid for qid, times in Counter(qids.tolist()).items() if times > 1)
+            raise PlanError(f"query {twice} is given twice")
+
+
+@dataclass(slots=True)
+class _After:
+    """What would be there after the changes so far, where it differs from the population."""
+
+    catalog: Catalog
+    named: set[str] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)
+
+    def copy(self) -> _After:
+        return _After(self.catalog, set(self.named), set(self.gone))
 
 
 def qids_in(table: pa.RecordBatch) -> Qids:
@@ -177,6 +207,12 @@ def spelt(state: RegistryState) -> tuple[dict[str, Any], list[tuple[str, Data]]]
         "fresh": fresh,
     }
     return meta, sections
+
+
+def index_files(meta: dict[str, Any]) -> set[str]:
+    """Return the index files that a snapshot, or a published catalog, names."""
+    files = [each for some in meta.get("index", {}).values() for each in some]
+    return {each if isinstance(each, str) else each[0] for each in files}
 
 
 def restored(root: Root, snapshot: Container) -> RegistryState:

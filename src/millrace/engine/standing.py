@@ -5,7 +5,9 @@ An index file is mapped once in a process and remembered by its name, which is n
 
 from __future__ import annotations
 
-from functools import lru_cache
+import threading
+from collections import OrderedDict
+from dataclasses import replace
 
 import numpy as np
 
@@ -47,8 +49,39 @@ def _silence(run: IndexRun, out: Bools, decision: Decision) -> None:
         out |= ~mine[run.owners(np.arange(run.n, dtype=np.int32))]
 
 
+def families_in(root: Root, catalog: Catalog) -> tuple[str, ...]:
+    """Return the keys of all families that a published catalog has queries of."""
+    names = [each.name for files in catalog.index.values() for each in files]
+    runs = [_remembered(root, name) for name in names]
+    return tuple(dict.fromkeys(family.key for run in runs for family in run.families))
 
 
-@lru_cache(maxsize=REMEMBERED)
+def members_of(root: Root, catalog: Catalog, decision: Decision, family: str) -> list[int]:
+    """Return the ids of a family's queries that an epoch answers."""
+    alone = replace(decision, families=(family,))
+    found: list[int] = []
+    for stream in catalog.index:
+        for each in sources_of(root, catalog, alone, stream):
+            qids = each.run.qids
+            found += (qids if each.out is None else qids[~each.out]).tolist()
+    return sorted(found)
+
+
+_open: OrderedDict[tuple[str, str], IndexRun] = OrderedDict()
+_lock = threading.Lock()
+
+
 def _remembered(root: Root, name: str) -> IndexRun:
-    return IndexRun.open(root, name)
+    """Map an index file, or give the one this process has mapped."""
+    place = (root.uri, name)
+    with _lock:
+        run = _open.get(place)
+        if run is not None:
+            _open.move_to_end(place)
+            return run
+    run = IndexRun.open(root, name)
+    with _lock:
+        run = _open.setdefault(place, run)
+        while len(_open) > REMEMBERED:
+            _open.popitem(last=False)
+    return run

@@ -81,10 +81,10 @@ class Draft:
 
     @property
     def constants(self) -> Iterator[tuple[Expression, pa.DataType, pa.Array]]:
-        """All constants, by the column that they stand beside."""
+        """All constants, by the column that they stand beside; every column appears."""
         for clause in self._clauses:
             for atom, ends in clause:
-                for values in ends.constants():
+                for values in ends.constants() or [pa.nulls(0)]:
                     yield atom.column, atom.type, values
         if self._points is not None:
             yield self._points.atom.column, self._points.atom.type, self._points.values
@@ -170,20 +170,31 @@ def _points_of(atom: Atom, parameters: pa.RecordBatch) -> _Points:
     first = atom.points[0] if atom.points else None
     if isinstance(first, Parameter) and first.many:
         lists = parameters.column(f"p{first.number}")
-        queries = pc.list_parent_indices(lists).to_numpy()
-        values = pc.list_flatten(lists)
+        queries = pc.list_parent_indices(lists).to_numpy().astype(np.int64)
+        parts = [pc.list_flatten(lists)]
     else:
-        each = [evaluate_constants(point, parameters) for point in atom.points]
-        queries = np.tile(np.arange(n_queries), len(each))
-        common = pa.chunked_array(each).combine_chunks() if each else pa.array([], atom.type)
-        values = common if isinstance(common, pa.Array) else common.chunk(0)
-    low, _, exact = converted(values, atom.type, least=True, is_open=False)
-    high, _, _ = converted(values, atom.type, least=False, is_open=False)
+        queries = np.tile(np.arange(n_queries), len(atom.points))
+        parts = [evaluate_constants(point, parameters) for point in atom.points]
+    values, possible, exact = _converted_points(parts or [pa.nulls(0)], atom.type)
     widened = np.zeros(n_queries, np.bool_)
     widened[queries[~exact]] = True
-    same = pc.fill_null(pc.equal(low, high), fill_value=False).to_numpy(zero_copy_only=False)
-    kept = exact & valid(values) & same & ~widened[queries]
-    return _Points(atom, queries[kept].astype(np.int64), low.filter(pa.array(kept)), widened)
+    kept = possible & ~widened[queries]
+    return _Points(atom, queries[kept], values.filter(pa.array(kept)), widened)
+
+
+def _converted_points(
+    parts: list[pa.Array], target: pa.DataType
+) -> tuple[pa.Array, Bools, Bools]:
+    """Bring points to the type of their column: the values, whether any can be equal, exactness.
+
+    Points may have different types, as in `price IN (1, 1.5)`; beside integers, 1.5 is no point.
+    """
+    low = [converted(each, target, least=True, is_open=False) for each in parts]
+    high = [converted(each, target, least=False, is_open=False)[0] for each in parts]
+    values, highest = pa.concat_arrays([each for each, _, _ in low]), pa.concat_arrays(high)
+    apart = pc.fill_null(pc.less(highest, values), fill_value=False)  # not <>: NaN equals itself
+    possible = valid(values) & ~apart.to_numpy(zero_copy_only=False)
+    return values, possible, np.concatenate([exact for _, _, exact in low])
 
 
 def _below(held: Interval) -> Interval:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from millrace.index.atoms import Analysis, Analyst
 from millrace.index.boxes import Boxes, Draft
 from millrace.index.codes import MAX_CODE, NULL_CODE, TextCodes, codes_of, is_text
 from millrace.index.intervals import Coder
+from millrace.index.text.group import TextQueries, has_text_tests
 from millrace.kernels.arrays import Bools, Ints, Ints32
 from millrace.plan.bind import Functions
 from millrace.plan.expressions import Expression
@@ -96,6 +97,7 @@ class _Builder:
         verify = np.zeros(self._qids.size, np.bool_)
         for slots, each in zip(self._slots, boxes, strict=True):
             verify[slots] = each.verify
+        texts, boxes = self._found_by_text(boxes, verify)
         groups = [self._stored(number, group) for number, group in enumerate(self._groups(boxes))]
         self._arrays["qids"] = self._qids
         if len(self._families) > 1:
@@ -113,6 +115,7 @@ class _Builder:
             ],
             "columns": [to_json(each) for each in self._columns],
             "groups": groups,
+            "automata": texts,
             "arrays": {name: [each.dtype.str, each.shape] for name, each in self._arrays.items()},
         }
         return container.pack(meta, self._sections())
@@ -128,6 +131,31 @@ class _Builder:
         if is_text(arrow):
             return self._texts[column].codes_of
         return codes_of
+
+    def _found_by_text(
+        self, boxes: list[Boxes], verify: Bools
+    ) -> tuple[list[dict[str, Any]], list[Boxes]]:
+        """Take the queries out of the boxes that are better found by the texts they need."""
+        n_points, texts, left = _point_counts(boxes), TextQueries(), []
+        parts = zip(self._families, self._analyses, self._slots, boxes, strict=True)
+        for family, analysis, slots, each in parts:
+            condition = analysis.condition
+            if condition is None or not has_text_tests(condition):
+                left.append(each)
+                continue
+            hidden = has_text_tests(analysis.residual)
+            eligible = each.verify | hidden
+            for key, mine in _keyed(each, n_points):
+                if key is not None:
+                    eligible[each.queries[mine]] = False
+            taken, exact = texts.add(condition, family.parameters, slots, eligible)
+            verify[slots[taken]] = ~exact[taken]
+            kept = ~taken[each.queries]
+            intervals = {c: (low[kept], high[kept]) for c, (low, high) in each.intervals.items()}
+            left.append(replace(each, queries=each.queries[kept], intervals=intervals))
+        described, arrays = texts.stored()
+        self._arrays |= arrays
+        return described, left
 
     def _groups(self, boxes: list[Boxes]) -> list[_Group]:
         """Part the boxes by how they are found."""

@@ -35,8 +35,9 @@ from millrace.index.codes import (
 )
 from millrace.index.text.patterns import KINDS, read_likes
 from millrace.kernels.arrays import Bools, Ints
+from millrace.operators.compare import as_type
 from millrace.operators.evaluate import evaluate
-from millrace.plan.expressions import Expression, Literal
+from millrace.plan.expressions import Expression
 
 PRESENT = NULL_CODE + 1
 EMPTY = (MAX_CODE, MAX_CODE - 1)
@@ -117,7 +118,7 @@ def converted(
     if is_text(target):
         return values.cast(pa.binary()), shift, exact
     if kinds.is_floating(target):
-        return values.cast(pa.float64(), safe=False), shift, exact
+        return as_type(values, pa.float64()), shift, exact
     if kinds.is_integer(target):
         return _whole(values, shift, least=least, is_open=is_open)
     if kinds.is_decimal(target):
@@ -146,7 +147,12 @@ def _whole(
 
 
 def _decimals(values: pa.Array, target: pa.DataType, shift: Ints) -> tuple[pa.Array, Ints, Bools]:
-    """Take those constants that the column's type can hold; the others are not exact."""
+    """Take those constants that the column's type can hold; the others are not exact.
+
+    Beside a double, decimals are compared as doubles, which may be equal where they differ.
+    """
+    if kinds.is_floating(values.type):
+        return pa.nulls(len(values), target), shift, ~valid(values)
     try:
         return values.cast(target), shift, np.ones(len(values), np.bool_)
     except pa.ArrowInvalid:
@@ -166,10 +172,6 @@ def _end(
 ) -> tuple[End | None, Bools]:
     if bound is None:
         return None, np.ones(parameters.num_rows, np.bool_)
-    if bound.value == Literal(value=True):
-        return End(pa.repeat(pa.scalar(value=True), parameters.num_rows), _zeros(parameters)), (
-            np.ones(parameters.num_rows, np.bool_)
-        )
     values, shift, exact = constants_of(bound, target, parameters, least=least)
     return End(values, shift), exact
 

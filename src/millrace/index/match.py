@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from millrace.index.access import METHODS
 from millrace.index.chooser import choose
 from millrace.index.codes import NULL_CODE, codes_of
 from millrace.index.run import Group, IndexRun, StoredFamily
+from millrace.index.text.group import find_queries
 from millrace.kernels.arrays import Bools, Ints, Ints32
 from millrace.operators.evaluate import Function, Memo, evaluate
 from millrace.plan.expressions import Expression
@@ -109,70 +111,107 @@ class Matcher:
     ) -> None:
         self._sources, self._functions, self._access = sources, functions, access
         self._out = [each.out for each in sources]
+        self._live: dict[tuple[int, str], _Live] = {}
         self.failures = Failures()
 
     def pairs(self, batch: pa.RecordBatch, wanted: Sequence[Bools | None]) -> Iterator[Pairs]:
         """Yield the pairs of each file; `wanted` says which of its slots anybody asks for."""
         codes = BatchCodes(batch, self._functions)
         for number, source in enumerate(self._sources):
-            run = source.run
-            found = [self._candidates(number, group, codes) for group in run.groups]
+            run, asked = source.run, wanted[number]
+            if asked is not None and not asked.any():
+                continue
+            live = self._live_of(number, "pairs", asked)
+            found = [self._candidates(number, group, codes, live) for group in run.groups]
+            if run.automata:
+                found.append(find_queries(run.automata, run.array("needles/slots"), batch))
             if not found:
                 continue
             rows = np.concatenate([rows for rows, _ in found])
             slots = np.concatenate([slots for _, slots in found])
-            for mask in (self._out[number], _inverse(wanted[number])):
-                if mask is not None and slots.size:
-                    kept = ~mask[slots]
-                    rows, slots = rows[kept], slots[kept]
-            rows, slots = self._verified(number, codes, rows, slots)
+            live = self._live_of(number, "pairs", asked)  # some may just have failed
+            rows, slots = self._verified(number, codes, *live.narrowed(rows, slots))
             if slots.size:
                 yield Pairs(run, rows, slots)
 
-    def count(self, batch: pa.RecordBatch, counts: Sequence[Ints]) -> None:
-        """Add to the counts of each file's slots how many rows satisfy them."""
+    def count(
+        self,
+        batch: pa.RecordBatch,
+        counts: Sequence[Ints | None],
+        wanted: Sequence[Bools | None],
+    ) -> None:
+        """Add to the counts of each file's slots how many rows satisfy them; None is not asked."""
         codes = BatchCodes(batch, self._functions)
         for number, source in enumerate(self._sources):
-            run = source.run
+            run, total = source.run, counts[number]
+            if total is None:
+                continue
+            live = self._live_of(number, "count", wanted[number])
+            found = []
             for group in run.groups:
                 if self._countable(run, group):
-                    self._count_boxes(number, group, codes, counts[number])
+                    self._count_boxes(number, group, codes, live, total)
                 else:
-                    rows, slots = self._candidates(number, group, codes)
-                    rows, slots = self._verified(number, codes, rows, slots)
-                    np.add.at(counts[number], slots, 1)
-            out = self._out[number]
+                    found.append(self._candidates(number, group, codes, live))
+            if run.automata:
+                found.append(find_queries(run.automata, run.array("needles/slots"), batch))
+            for some in found:
+                _, slots = self._verified(number, codes, *live.narrowed(*some))
+                total += np.bincount(slots, minlength=total.size)
+            out = self._live_of(number, "count", wanted[number]).out
             if out is not None:
-                counts[number][out] = 0
+                total[out] = 0
 
     def _countable(self, run: IndexRun, group: Group) -> bool:
         """Say whether boxes alone decide; then nothing but their counts is needed."""
         plain = not any(each.has_residual for each in run.families)
         return plain and run.verify is None and bool(group.methods)
 
-    def _count_boxes(self, number: int, group: Group, codes: BatchCodes, counts: Ints) -> None:
-        matrix = self._matrix(number, group, codes)
+    def _live_of(self, number: int, purpose: str, asked: Bools | None) -> _Live:
+        """Say who of a file is to be answered, and which columns that takes."""
+        known = self._live.get((number, purpose))
+        if known is None:
+            out = _either(self._out[number], None if asked is None else ~asked)
+            known = self._live[number, purpose] = _Live.of(self._sources[number].run, out)
+        return known
+
+    def _count_boxes(
+        self, number: int, group: Group, codes: BatchCodes, live: _Live, counts: Ints
+    ) -> None:
+        if live.needs_none_of(group):
+            return
+        matrix = self._matrix(number, group, codes, live)
         method = self._method(group, matrix, "count")
         found = np.zeros(group.slots.size, np.int64)
         METHODS[method].count(group.methods[method], matrix, found)
         np.add.at(counts, group.slots, found)
 
-    def _candidates(self, number: int, group: Group, codes: BatchCodes) -> tuple[Ints32, Ints32]:
+    def _candidates(
+        self, number: int, group: Group, codes: BatchCodes, live: _Live
+    ) -> tuple[Ints32, Ints32]:
         """Return the pairs of rows and slots whose boxes hold them."""
         n_rows = codes.batch.num_rows
         if not group.methods:  # no column is tested at all
-            rows = np.repeat(np.arange(n_rows, dtype=np.int32), group.slots.size)
-            return rows, np.tile(group.slots, n_rows)
-        matrix = self._matrix(number, group, codes)
+            slots = group.slots if live.out is None else group.slots[~live.out[group.slots]]
+            return np.repeat(np.arange(n_rows, dtype=np.int32), slots.size), np.tile(slots, n_rows)
+        if live.needs_none_of(group):
+            return np.zeros(0, np.int32), np.zeros(0, np.int32)
+        matrix = self._matrix(number, group, codes, live)
         method = self._method(group, matrix, "pairs")
         rows, boxes = METHODS[method].pairs(group.methods[method], matrix)
         return rows, group.slots[boxes]
 
-    def _matrix(self, number: int, group: Group, codes: BatchCodes) -> Ints:
-        """Return the codes of a group's columns; one that cannot be computed fails its queries."""
+    def _matrix(self, number: int, group: Group, codes: BatchCodes, live: _Live) -> Ints:
+        """Return the codes of a group's columns; one that cannot be computed fails its queries.
+
+        A column that only queries test which are out is not computed: it may be why they are.
+        """
         run = self._sources[number].run
         matrix = np.empty((len(group.columns), codes.batch.num_rows), np.int64)
         for at, column in enumerate(group.columns):
+            if column not in live.columns:
+                matrix[at] = NULL_CODE
+                continue
             try:
                 matrix[at] = codes.codes(run, column)
             except MemoryError:
@@ -267,11 +306,40 @@ class Matcher:
         failing = slots[~mask[slots]]
         mask[failing] = True
         self._out[number] = mask
+        for purpose in ("pairs", "count"):
+            self._live.pop((number, purpose), None)
         self.failures.add(run.qids[failing].tolist(), cause)
 
 
-def _inverse(wanted: Bools | None) -> Bools | None:
-    return None if wanted is None else ~wanted
+@dataclass(frozen=True, slots=True, eq=False)
+class _Live:
+    """Who of a file is not to be answered (None: all are), and the columns the others test."""
+
+    out: Bools | None
+    columns: frozenset[int]
+
+    @classmethod
+    def of(cls, run: IndexRun, out: Bools | None) -> Self:
+        families = run.families
+        if out is not None:
+            live = np.unique(run.owners(np.flatnonzero(~out).astype(np.int32)))
+            families = [run.families[number] for number in live.tolist()]
+        return cls(out, frozenset(column for each in families for column in each.columns))
+
+    def narrowed(self, rows: Ints32, slots: Ints32) -> tuple[Ints32, Ints32]:
+        if self.out is None or not slots.size:
+            return rows, slots
+        kept = ~self.out[slots]
+        return rows[kept], slots[kept]
+
+    def needs_none_of(self, group: Group) -> bool:
+        return self.columns.isdisjoint(group.columns)
+
+
+def _either(one: Bools | None, other: Bools | None) -> Bools | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
 
 
 def families_by_projection(run: IndexRun) -> dict[tuple[str, str], list[int]]:

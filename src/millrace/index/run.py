@@ -107,6 +107,17 @@ class IndexRun:
             for number, each in enumerate(self._file.meta["groups"])
         ]
 
+    @cached_property
+    def automata(self) -> list[tuple[str, dict[str, NDArray[Any]]]]:
+        """The automata that find texts, each with its column."""
+        return [
+            (
+                each["column"],
+                {name: self.array(f"automaton{number}/{name}") for name in each["arrays"]},
+            )
+            for number, each in enumerate(self._file.meta["automata"])
+        ]
+
     def text_codes(self, column: int) -> TextCodes | None:
         """Return the codes of a column of texts; None for another column."""
         name = f"text/{column}"

@@ -21,8 +21,9 @@ SUFFIX in the state behind the last one.
 Invariant: a slot is reported once a row. When it has been, so have all slots behind its link,
 which is why the work is linear in bytes plus pairs, however often a needle is repeated.
 
-Cost: 200 to 400 MB/s for 5,000 needles of which few match, with one core; 100,000 needles of 15
-bytes are built in 0.4 s and take 50 MB, of which at most 16 MB are the dense table.
+Cost, in log lines of 120 bytes in which few needles stand, with one busy core of ours: 330 MB/s
+for 1,000 needles, 250 for 5,000, 100 for 100,000. The latter are built in 0.1 s and take 34 MB, of
+which at most 16 MB are the dense table. With 14 hits in every line it is 30 to 60 MB/s.
 """
 
 from __future__ import annotations

@@ -11,25 +11,26 @@ only ever grows, so these all mean the same and are one plan:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-
-from sqlglot import exp
 
 from millrace.errors import MillraceError, UnknownNameError
 from millrace.lang.errors import LanguageError, Span
 from millrace.lang.notes import Notes
 from millrace.lang.queries import Parsed, deep, query_of
-from millrace.lang.refusals import node_refused, only, refused, window_refused
-from millrace.lang.scope import Scope, matches, stream_of
+from millrace.lang.scope import Scope
+from millrace.lang.selects import outputs_of, scope_of, select_of
 from millrace.lang.settle import Settler
 from millrace.lang.translate import Translator
-from millrace.lang.trees import WINDOW, CqlWindow, XStream, span_of
+from millrace.lang.trees import span_of
+from millrace.plan.bind import bind_condition as plan_condition
 from millrace.plan.bind import bind_selection
 from millrace.plan.calls import Functions
-from millrace.plan.expressions import Column, Expression
+from millrace.plan.expressions import Expression
 from millrace.plan.nodes import Output, Selection
-from millrace.schema import Schema
+from millrace.schema import Column as Field
+from millrace.schema import Schema, type_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Bound:
     schema: Schema
     notes: Notes
     source: str
+    parameters: tuple[str, ...] = ()
 
 
 def bind_query(
@@ -89,10 +91,10 @@ def bind_parsed(
     source = parsed.source
     try:
         with deep():
-            select, kind = _unwrapped(parsed.tree, source)
-            scope = _scope(select, kind, streams, source, relations)
+            select, kind = select_of(parsed.tree, source)
+            scope = scope_of(select, kind, streams, source, relations)
             translator = Translator(scope, parameters, source)
-            outputs = _outputs(select, scope, translator)
+            outputs = outputs_of(select, scope, translator)
             where = select.args.get("where")
             condition = None if where is None else translator.expression(where.this)
     except RecursionError as cause:
@@ -100,7 +102,7 @@ def bind_parsed(
         raise LanguageError(message, source=source, span=span_of(parsed.tree)) from cause
     notes = translator.notes
     settler = Settler(scope.schema, functions, notes, source)
-    bound = Bound(Selection(scope.stream, ()), scope.schema, notes, source)
+    bound = Bound(Selection(scope.stream, ()), scope.schema, notes, source, tuple(parameters))
     try:
         settled = tuple(Output(each.name, settler.settle(each.value)) for each in outputs)
         selection = Selection(
@@ -109,6 +111,45 @@ def bind_parsed(
     except MillraceError as cause:
         raise placed(cause, bound) from cause
     return replace(bound, selection=selection)
+
+
+def bind_condition(
+    condition: Parsed, columns: Mapping[str, str], functions: Functions | None = None
+) -> Expression:
+    """Return a condition over named columns: those of UPDATE and DELETE, which may be `_query`.
+
+    Examples
+    --------
+    >>> from millrace.lang.statements import parse_one
+    >>> deletion = parse_one("DELETE FROM alert WHERE low > 5 AND _query = 'q'")
+    >>> bind_condition(deletion.where, {"low": "double", "_query": "text"}).left
+    Compare(operator='>', left=Column(name='low'), right=Literal(value=5.0))
+    """
+    schema = _Columns(tuple(Field(name, type_named(kind)) for name, kind in columns.items()))
+    scope = Scope("", "", schema, condition.source)
+    translator = Translator(scope, {}, condition.source)
+    bound = Bound(Selection("", ()), schema, translator.notes, condition.source)
+    settler = Settler(schema, functions or {}, translator.notes, condition.source)
+    try:
+        with deep():
+            translated = translator.expression(condition.tree)
+        return plan_condition(settler.settle(translated), schema, functions or {})
+    except RecursionError as cause:
+        span = span_of(condition.tree)
+        raise LanguageError(
+            "condition is nested too deeply", source=condition.source, span=span
+        ) from cause
+    except MillraceError as cause:
+        raise placed(cause, bound) from cause
+
+
+class _Columns(Schema):
+    """A schema of rows of ours, whose names may be reserved ones."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        """Allow every name."""
 
 
 def checked(bound: Bound, selection: Selection, functions: Functions) -> Selection:
@@ -125,195 +166,15 @@ def placed(cause: MillraceError, bound: Bound) -> LanguageError:
         return cause
     span = bound.notes.span(cause.node) or Span(0, len(bound.source))
     code = "CQL006" if isinstance(cause, UnknownNameError) else "CQL032"
+    names = bound.parameters  # which the plan knows by their numbers only
+    message = re.sub(
+        r"\$(\d+)\b", lambda found: f":{names[int(found[1])]}" if names else found[0], cause.message
+    )
     return LanguageError(
-        cause.message,
+        message,
         source=bound.source,
         span=span,
         code=code,
         detail=cause.detail,
         hint=cause.hint,
     )
-
-
-def _unwrapped(tree: exp.Expr, source: str) -> tuple[exp.Select, XStream | None]:
-    """Return the SELECT of a query and what makes a stream of it."""
-    stream: XStream | None = None
-    while True:
-        match tree:
-            case XStream() if tree.this is not None and stream is None:
-                stream, tree = tree, tree.this
-            case exp.Subquery() if not set(_set_arguments(tree)) - {"this"}:
-                tree = tree.this
-            case exp.Select():
-                return tree, _select_stream(tree, stream, source)
-            case _:
-                raise node_refused(tree, source)
-
-
-def _select_stream(
-    select: exp.Select, outer: XStream | None, source: str
-) -> XStream | None:
-    only(select, source, "expressions", "from_", "where", "kind", "operation_modifiers")
-    found = [each for each in select.expressions if isinstance(_bare(each), XStream)]
-    if not found:
-        return _executed(outer, source)
-    if len(select.expressions) > 1 or outer is not None or found[0] is not _bare(found[0]):
-        raise LanguageError(
-            f"{_bare(found[0]).args['kind']} must be around the whole select list",
-            source=source,
-            span=span_of(found[0]),
-            code="CQL020",
-            hint="Write SELECT ISTREAM(a, b) FROM ...",
-        )
-    stream = found[0]
-    assert isinstance(stream, XStream)
-    if stream.this is not None:
-        raise node_refused(stream.this, source)
-    return _executed(stream, source)
-
-
-def _executed(stream: XStream | None, source: str) -> XStream | None:
-    if stream is None:
-        return None
-    if stream.args.get("distinct"):
-        raise refused("DISTINCT", source, span_of(stream))
-    if stream.args.get("every") is not None:
-        raise refused("EVERY", source, span_of(stream))
-    if stream.args["kind"] == "DSTREAM":
-        raise refused("DSTREAM", source, span_of(stream))
-    return stream
-
-
-def _scope(  # noqa: PLR0913, PLR0917  what a FROM is read with
-    select: exp.Select,
-    kind: XStream | None,
-    streams: Mapping[str, Schema],
-    source: str,
-    relations: Collection[str],
-) -> Scope:
-    origin = select.args.get("from_")
-    if origin is None:
-        raise LanguageError(
-            "query has no FROM", source=source, span=span_of(select), hint="Name a stream."
-        )
-    table = origin.this
-    if not isinstance(table, exp.Table) or isinstance(table.this, XStream | exp.Func):
-        raise node_refused(table.this if isinstance(table, exp.Table) else table, source)
-    only(table, source, "this", "db", "catalog", "alias", WINDOW)
-    window = table.args.get(WINDOW)
-    if isinstance(table.this, exp.Identifier) and matches(table.this, relations):
-        raise _relation_refused(table, window, source)
-    stream = stream_of(table, streams, source)
-    _check_window(window, kind, source)
-    alias = table.args.get("alias")
-    if alias is not None:
-        only(alias, source, "this")
-    return Scope(stream, alias.name if alias is not None else stream, streams[stream], source)
-
-
-def _relation_refused(table: exp.Table, window: CqlWindow | None, source: str) -> LanguageError:
-    if window is None:
-        return refused("a query over a table", source, span_of(table.this))
-    return LanguageError(
-        f'"{table.name}" is a table and has no window',
-        source=source,
-        span=span_of(window),
-        code="CQL010",
-        hint="Windows are for streams. Leave it out.",
-    )
-
-
-def _check_window(window: CqlWindow | None, kind: XStream | None, source: str) -> None:
-    """Require that the window makes the query a selection of what arrives."""
-    shape = "UNBOUNDED" if window is None or _unbounded(window) else window.args["kind"]
-    if shape == "RANGE" and window is not None and window.args["size"] == 0:
-        shape = "NOW"
-    word = None if kind is None else kind.args["kind"]
-    if (shape, word) in {("UNBOUNDED", None), ("UNBOUNDED", "ISTREAM"), ("NOW", "RSTREAM")}:
-        return
-    if shape == "UNBOUNDED" and kind is not None:
-        raise LanguageError(
-            "RSTREAM of a relation that grows needs EVERY",
-            source=source,
-            span=span_of(kind),
-            code="CQL040",
-            detail="It would repeat every row at every instant.",
-            hint="Write ISTREAM(...), or put the window [NOW] behind the stream.",
-        )
-    assert window is not None, "a stream without a window is unbounded"
-    if shape == "NOW":
-        hint = "Write SELECT RSTREAM(...) FROM stream [NOW]."
-        raise refused("[NOW] without RSTREAM", source, span_of(window), hint=hint)
-    raise window_refused(window, source)
-
-
-def _unbounded(window: CqlWindow) -> bool:
-    return window.args["kind"] in ("RANGE", "ROWS") and window.args.get("size") is None
-
-
-def _outputs(select: exp.Select, scope: Scope, translator: Translator) -> list[Output]:
-    items = select.expressions
-    if len(items) == 1 and isinstance(items[0], XStream):
-        items = items[0].expressions
-    if not items:
-        raise LanguageError(
-            "query selects nothing", source=scope.source, span=span_of(select), hint="Write *."
-        )
-    outputs: list[Output] = []
-    for number, item in enumerate(items, 1):
-        for each in _item(item, number, scope, translator):
-            _check_name(each.name, item, outputs, scope.source)
-            outputs.append(each)
-    return outputs
-
-
-def _item(item: exp.Expr, number: int, scope: Scope, translator: Translator) -> list[Output]:
-    inner = _bare(item)
-    star = inner.this if isinstance(inner, exp.Column) else inner
-    if isinstance(star, exp.Star):
-        only(star, scope.source)
-        if isinstance(inner, exp.Column):
-            scope.check_table(inner)
-        if item is not inner:
-            raise node_refused(item, scope.source)
-        return [
-            Output(each, translator.notes.at(Column(each), span_of(item)))
-            for each in scope.schema.names
-        ]
-    value = translator.expression(inner)
-    if isinstance(item, exp.Alias):
-        only(item, scope.source, "this", "alias")
-        return [Output(item.alias, value)]
-    return [Output(_default_name(value, number), value)]
-
-
-def _default_name(value: Expression, number: int) -> str:
-    """Name a column of the answer; never after its constants, which differ within a family."""
-    return value.name if isinstance(value, Column) else f"column_{number}"
-
-
-def _check_name(name: str, item: exp.Expr, outputs: list[Output], source: str) -> None:
-    if any(each.name == name for each in outputs):
-        raise LanguageError(
-            f'column "{name}" appears twice in the answer',
-            source=source,
-            span=span_of(item),
-            code="CQL004",
-            hint=f"Rename one: {name} AS another_name.",
-        )
-    if name.startswith("_"):
-        raise LanguageError(
-            f'column name "{name}" is reserved',
-            source=source,
-            span=span_of(item),
-            code="CQL004",
-            detail='Names that start with "_" belong to millrace.',
-        )
-
-
-def _bare(item: exp.Expr) -> exp.Expr:
-    return item.this if isinstance(item, exp.Alias) else item
-
-
-def _set_arguments(node: exp.Expr) -> list[str]:
-    return [key for key, value in node.args.items() if value not in (None, False, [])]

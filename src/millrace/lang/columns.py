@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import accumulate, chain
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -64,8 +65,8 @@ def column(slot: Slot, rows: Sequence[tuple[Lifted1, ...]]) -> pa.Array:
     """Return the values of one parameter for many texts."""
     given = [row[slot.literal] for row in rows]
     if slot.many:
-        return _sets(slot, given)  # type: ignore[arg-type]  a set in one is a set in all
-    values = _converted(slot, given)  # type: ignore[arg-type]
+        return _sets(slot, cast("list[tuple[str, ...]]", given))  # in one text, in all
+    values = _converted(slot, cast("list[str]", given))
     if values is None:
         raise _first_misfit(slot, given)
     return values
@@ -99,7 +100,7 @@ def _first_misfit(slot: Slot, given: Sequence[Lifted1]) -> MisfitError:
             try:
                 convert(("-" if slot.negated else "") + each)
                 each.encode()
-            except constants.NotOfType as cause:
+            except constants.NotOfTypeError as cause:
                 return MisfitError(row, slot, str(cause))
             except UnicodeEncodeError:
                 return MisfitError(row, slot, "holds half of a surrogate pair")
@@ -130,7 +131,9 @@ def _binaries(texts: list[str]) -> pa.Array:
     return pa.array([bytes.fromhex(each) for each in texts], pa.binary())
 
 
-def _moments(kernel: Callable[..., tuple[np.ndarray, np.ndarray]]) -> Callable[..., np.ndarray | None]:
+def _moments(
+    kernel: Callable[..., tuple[np.ndarray, np.ndarray]],
+) -> Callable[..., np.ndarray | None]:
     def read(texts: list[str]) -> np.ndarray | None:
         data = "".join(texts).encode()
         lengths = [len(each.encode()) for each in texts]

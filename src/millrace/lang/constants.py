@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
+from typing import cast
 
 from millrace.plan.expressions import Scalar
 from millrace.plan.instants import read_date, read_timestamp
@@ -26,7 +27,7 @@ NATURAL = {
 """The type of a constant that nothing stands beside; a fraction is then a double."""
 
 
-class NotOfType(Exception):  # noqa: N818  caught where the position is known
+class NotOfTypeError(Exception):
     """A literal is not a value of the type; the argument says why, as a clause."""
 
 
@@ -34,20 +35,20 @@ def to_bigint(value: Scalar) -> int:
     """Return a number as a bigint."""
     number = _number(value)
     if number != number.to_integral_value():
-        raise NotOfType("is not a whole number")
+        raise NotOfTypeError("is not a whole number")
     if not -(2**63) <= number < 2**63:
-        raise NotOfType("is out of the range of bigint")
+        raise NotOfTypeError("is out of the range of bigint")
     return int(number)
 
 
 def to_double(value: Scalar) -> float:
     """Return a number as a double."""
     try:
-        number = float(value)  # type: ignore[arg-type]  what is no number raises
+        number = float(str(value) if isinstance(value, Decimal) else cast(float, value))
     except (ValueError, OverflowError):
         number = math.inf
     if math.isinf(number) or math.isnan(number):
-        raise NotOfType("is out of the range of double")
+        raise NotOfTypeError("is out of the range of double")
     return number
 
 
@@ -58,7 +59,7 @@ def to_decimal(scale: int) -> Callable[[Scalar], Decimal]:
     def convert(value: Scalar) -> Decimal:
         number = _number(value)
         if scale_of(number) > scale or number.adjusted() >= 38 - scale:
-            raise NotOfType(f"does not fit into decimal(38,{scale})")
+            raise NotOfTypeError(f"does not fit into decimal(38,{scale})")
         return number.quantize(unit)
 
     return convert
@@ -70,7 +71,7 @@ def to_timestamp(value: Scalar) -> datetime:
         return value
     moment = read_timestamp(str(value))
     if moment is None:
-        raise NotOfType("is not a timestamp")
+        raise NotOfTypeError("is not a timestamp")
     return moment
 
 
@@ -80,7 +81,7 @@ def to_date(value: Scalar) -> date:
         return value
     day = read_date(str(value))
     if day is None:
-        raise NotOfType("is not a date")
+        raise NotOfTypeError("is not a date")
     return day
 
 
@@ -91,7 +92,7 @@ def to_bytes(value: Scalar) -> bytes:
     try:
         return bytes.fromhex(str(value))
     except ValueError:
-        raise NotOfType("is not a whole number of bytes, two digits each") from None
+        raise NotOfTypeError("is not a whole number of bytes, two digits each") from None
 
 
 def to_text(value: Scalar) -> str:
@@ -125,15 +126,15 @@ def number_of(text: str) -> int | Decimal | float:
         try:
             return float(text)
         except ValueError:
-            raise NotOfType("is not a number") from None
+            raise NotOfTypeError("is not a number") from None
     return _number(text)
 
 
 def _number(value: Scalar) -> Decimal:
     try:
-        return Decimal(str(value) if isinstance(value, float) else value)  # type: ignore[arg-type]
+        return Decimal(str(value))
     except (InvalidOperation, ValueError, TypeError):
-        raise NotOfType("is not a number") from None
+        raise NotOfTypeError("is not a number") from None
 
 
 _CONVERTERS: dict[str, Callable[[Scalar], Scalar]] = {

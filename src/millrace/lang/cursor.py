@@ -12,19 +12,21 @@ from typing import NoReturn, TypeVar
 from sqlglot.tokens import Token, TokenType
 
 from millrace.errors import PlanError
-from millrace.lang.errors import LanguageError, Span
+from millrace.lang.errors import LanguageError, Span, quoted
 from millrace.time import print_duration, to_micros
 
 Item = TypeVar("Item")
 
-RESERVED = frozenset(
-    """ALL AND AS BETWEEN BY CASE CAST CREATE CROSS DELETE DISTINCT DROP DSTREAM ELSE END EVERY EXCEPT
-    EXISTS FALSE FOR FROM FULL GROUP HAVING IN INNER INSERT INTERSECT INTO IS ISTREAM JOIN LEFT LIKE
-    LIMIT NATURAL NOT NULL OFFSET ON OR ORDER OUTER PARTITION RIGHT RSTREAM SELECT SET THEN TO TRUE
-    UNION UPDATE USING VALUES WHEN WHERE WINDOW WITH""".split()
-)
+_RESERVED = """
+    ALL AND AS BETWEEN BY CASE CAST CREATE CROSS DELETE DISTINCT DROP DSTREAM ELSE END EVERY
+    EXCEPT EXISTS FALSE FOR FROM FULL GROUP HAVING IN INNER INSERT INTERSECT INTO IS ISTREAM
+    JOIN LEFT LIKE LIMIT NATURAL NOT NULL ON OR ORDER OUTER RIGHT RSTREAM SELECT SET THEN TO
+    TRUE UNION UPDATE USING VALUES WHEN WHERE WINDOW WITH
+"""
+RESERVED = frozenset(_RESERVED.split())
 """Words that stand for a name only in double quotes."""
 
+_AFTER_DURATION = {"SLIDE", "DELAY", "RETAIN", "IDLE", "KEY", "JSON", "TIMESTAMP", "PARTITION BY"}
 _NO_WORDS = {TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.HEX_STRING}
 
 
@@ -72,19 +74,20 @@ class Cursor:
         """Read these words, which must come next."""
         for word in words:
             if not self.accept(word):
-                self.fail(f"{_quoted(word)} was expected here")
+                self.fail(f"{_in_quotes(word)} was expected here")
 
-    def name(self, what: str) -> str:
-        """Read a name, quoted or not."""
+    def name(self, what: str, *, reserved: bool = False) -> str:
+        """Read a name, quoted or not; with `reserved` it may be any word."""
         token = self.token
-        quoted = token is not None and token.token_type == TokenType.IDENTIFIER
-        if token is None or not (quoted or self._plain_name()):
+        in_quotes = token is not None and token.token_type == TokenType.IDENTIFIER
+        if token is None or not (in_quotes or self._plain_name(reserved=reserved)):
             hint = ""
             if self.word() in RESERVED:
                 hint = f'Write it in double quotes: "{self.word().lower()}".'
-            self.fail(f"the name of a {what} was expected here", hint=hint)
+            article = "an" if what[0] in "aeiou" else "a"
+            self.fail(f"the name of {article} {what} was expected here", hint=hint)
         self.index += 1
-        return token.text if quoted else self.source[token.start : token.end + 1]
+        return token.text if in_quotes else self.source[token.start : token.end + 1]
 
     def names(self, what: str) -> tuple[str, ...]:
         """Read names in round brackets, separated by commas."""
@@ -134,8 +137,7 @@ class Cursor:
         token = self.token
         if token is not None and token.token_type == TokenType.STRING:
             self.index += 1
-            micros = self._micros(token.text, first)
-            return micros
+            return self._micros(token.text, first)
         terms = []
         while (number := self._digits()) and (unit := self._unit()):
             terms.append(f"{number} {unit}")
@@ -143,7 +145,8 @@ class Cursor:
             return int(number)
         if not terms or number:
             example = f'Write a number and a unit, such as "{print_duration(10_000_000)}".'
-            self.fail(f"{what} must be a duration", hint=example)
+            span = self._span_since(first) if self.index > first else self.span
+            self.fail(f"{what} must be a duration", span=span, hint=example, code="CQL013")
         return self._micros(" ".join(terms), first)
 
     def fail(
@@ -157,14 +160,12 @@ class Cursor:
     def finish(self) -> None:
         """Require that nothing is left."""
         if self.token is not None:
-            self.fail(f"{_quoted(self._shown())} was not expected here")
+            self.fail(f"{_in_quotes(quoted(self.source, self.span))} was not expected here")
 
-    def _shown(self) -> str:
-        return self.source[self.span.first : self.span.stop][:40]
-
-    def _plain_name(self) -> bool:
+    def _plain_name(self, *, reserved: bool = False) -> bool:
         word = self.word()
-        return bool(word) and word not in RESERVED and all(map(_in_name, word))
+        free = reserved or word not in RESERVED
+        return bool(word) and free and all(map(_in_name, word))
 
     def _digits(self) -> str:
         token = self.token
@@ -185,7 +186,7 @@ class Cursor:
 
     def _unit(self) -> str:
         token = self.token
-        if token is None or not self._plain_name() or self.word() in {"SLIDE", "RETAIN", "IDLE"}:
+        if token is None or not self._plain_name() or self.word() in _AFTER_DURATION:
             return ""
         self.index += 1
         return token.text
@@ -207,7 +208,7 @@ class Cursor:
         return Span(self.tokens[first].start, self.last.end + 1)
 
 
-def _quoted(word: str) -> str:
+def _in_quotes(word: str) -> str:
     return f'"{word}"'
 
 

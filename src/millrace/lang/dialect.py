@@ -21,7 +21,7 @@ _DROPPED = {"/*+", "~~~", "~~", "~~*", "{%", "{%+", "{%-", "{{+", "{{-"}
 class CQL(Dialect):
     """SQL over streams."""
 
-    NORMALIZE_FUNCTIONS: ClassVar[bool | str] = False
+    NORMALIZE_FUNCTIONS = False
 
     class Tokenizer(tokens.Tokenizer):
         """The base tokens, `X'00FF'`, and `~` for regular expressions; no word is a command."""

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from millrace.errors import MillraceError
 
 WIDEST_EXCERPT = 88
+LONGEST_QUOTE = 60
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -56,7 +57,7 @@ class LanguageError(MillraceError):
         detail: str = "",
         hint: str = "",
     ) -> None:
-        super().__init__(message, detail=detail, hint=hint)
+        super().__init__(_one_line(message), detail=detail, hint=hint)
         self.code, self.source, self.span = code, source, span
         self.line, self.column = place(source, span.first)
 
@@ -66,23 +67,33 @@ class LanguageError(MillraceError):
         return excerpt(self.source, self.span)
 
     def __str__(self) -> str:
-        message, *rest = super().__str__().split("\n")
-        return "\n".join([message, self.excerpt, *rest])
+        plain = super().__str__()
+        return f"{self.message}\n{self.excerpt}{plain.removeprefix(self.message)}"
 
     def __reduce__(self) -> tuple[object, ...]:
         return _again, (self.message, self.source, self.span, self.code, self.detail, self.hint)
 
 
-def _again(  # noqa: PLR0913, PLR0917  what an error holds
+def _again(
     message: str, source: str, span: Span, code: str, detail: str, hint: str
 ) -> LanguageError:
     return LanguageError(message, source=source, span=span, code=code, detail=detail, hint=hint)
 
 
-def place(source: str, position: int) -> tuple[int, int]:
-    """Return the line and the column of a position, both counted from 1.
+def quoted(source: str, span: Span) -> str:
+    """Return a part of a text as a message may quote it: on one line, and not too long."""
+    text = _one_line(source[span.first : span.stop])
+    return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 3] + "..."
 
-    >>> place("SELECT a\\nFROM b", 14)
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()) if "\n" in text or "\r" in text else text
+
+
+def place(source: str, position: int) -> tuple[int, int]:
+    r"""Return the line and the column of a position, both counted from 1.
+
+    >>> place("SELECT a\nFROM b", 14)
     (2, 6)
     """
     line, begins = 1, 0

@@ -22,7 +22,7 @@ import pyarrow as pa
 from millrace.lang import constants
 from millrace.lang.binder import bind_parsed, checked
 from millrace.lang.columns import MisfitError, Slot, column
-from millrace.lang.errors import LanguageError, Span
+from millrace.lang.errors import LanguageError, Span, quoted
 from millrace.lang.lexical import LONGEST_STATEMENT
 from millrace.lang.lift import Lifted1, Place, lift, places
 from millrace.lang.notes import Notes
@@ -180,7 +180,7 @@ def misplaced(misfit: MisfitError, text: str) -> LanguageError:
     """Return the message for a text of which a literal does not fit."""
     place = places(text)[misfit.slot.literal]
     return LanguageError(
-        f"{text[place.first : place.stop][:60]} {misfit.reason}",
+        f"{quoted(text, Span(place.first, place.stop))} {misfit.reason}",
         source=text,
         span=Span(place.first, place.stop),
         code="CQL032",

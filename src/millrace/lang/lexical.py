@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from millrace.lang.dialect import CQL
-from millrace.lang.errors import LanguageError, Span
+from millrace.lang.errors import LanguageError, Span, quoted
 
 LONGEST_SCRIPT = 10_000_000
 LONGEST_STATEMENT = 1_000_000
@@ -43,7 +44,7 @@ def statements(script: str) -> Iterator[Span]:
     if len(script) > LONGEST_SCRIPT:
         raise LanguageError(
             "script is too long",
-            source=script[: LONGEST_STATEMENT],
+            source=script[:LONGEST_STATEMENT],
             span=Span(0, 0),
             detail=f"It has {len(script):,} characters; the most is {LONGEST_SCRIPT:,}.",
             hint="Cut it into several scripts.",
@@ -77,7 +78,6 @@ def tokenize(source: str, span: Span) -> list[Token]:
         token.start += span.first
         token.end += span.first
         token.comments = []
-    _check_neighbours(source, tokens)
     return tokens
 
 
@@ -91,24 +91,32 @@ def _semicolons(script: str) -> Iterator[int]:
         kind, at, position = match.lastgroup, match.start(), match.end()
         if kind == "comment":
             position = _comment_end(script, at)
-        elif kind == "quote":
-            what = "text" if match[0] == "'" else "quoted name"
-            raise _fault(f"{what} is never closed", script, at, f"Close it with {match[0]}.")
-        elif kind == "odd":
-            raise _odd(script, match)
-        elif kind == "open":
-            opened.append(at)
-            if len(opened) > DEEPEST_BRACKETS:
-                hint = f"At most {DEEPEST_BRACKETS} brackets may be open at once."
-                raise _fault("statement is nested too deeply", script, at, hint)
-        elif kind == "close":
-            if not opened or script[opened[-1]] != _OPEN[match[0]]:
-                raise _fault(f'"{match[0]}" closes nothing', script, at, "Remove it.")
-            opened.pop()
         elif kind == "semicolon":
             _require_closed(script, opened)
             yield at
+        elif kind in ("open", "close"):
+            _count_bracket(script, at, opened)
+        elif kind is not None:
+            raise _unclosed_quote(script, match) if kind == "quote" else _odd(script, match)
     _require_closed(script, opened)
+
+
+def _count_bracket(script: str, at: int, opened: list[int]) -> None:
+    bracket = script[at]
+    if bracket not in _OPEN:
+        opened.append(at)
+        if len(opened) > DEEPEST_BRACKETS:
+            hint = f"At most {DEEPEST_BRACKETS} brackets may be open at once."
+            raise _fault("statement is nested too deeply", script, at, hint)
+    elif not opened or script[opened[-1]] != _OPEN[bracket]:
+        raise _fault(f'"{bracket}" closes nothing', script, at, "Remove it.")
+    else:
+        opened.pop()
+
+
+def _unclosed_quote(script: str, found: re.Match[str]) -> LanguageError:
+    what = "text" if found[0] == "'" else "quoted name"
+    return _fault(f"{what} is never closed", script, found.start(), f"Close it with {found[0]}.")
 
 
 def _odd(script: str, found: re.Match[str]) -> LanguageError:
@@ -131,24 +139,36 @@ def _comment_end(script: str, first: int) -> int:
     raise _fault("comment is never closed", script, first, "Close it with */.", width=2)
 
 
-def _check_neighbours(source: str, tokens: list[Token]) -> None:
-    """Refuse a number or a quote that touches a word, outside brackets: `10s`, `e'x'`."""
+def check_neighbours(source: str, tokens: list[Token]) -> None:
+    """Refuse a number or a quote that touches a word: `10s` would be 10 with the alias s.
+
+    Durations are meant so, in windows and behind EVERY.
+    """
+    for token in tokens:
+        if token.token_type == TokenType.HEX_STRING and source[token.start] == "0":
+            raise _fault(
+                "hexadecimal numbers are not known",
+                source,
+                token.start,
+                "Bytes are written X'00FF'.",
+                width=token.end + 1 - token.start,
+            )
     depth = 0
-    for left, right in zip(tokens, tokens[1:], strict=False):
+    for at, (left, right) in enumerate(pairwise(tokens)):
         depth += {TokenType.L_BRACKET: 1, TokenType.R_BRACKET: -1}.get(left.token_type, 0)
         if left.end + 1 != right.start:
             continue
-        unit = left.token_type == TokenType.NUMBER and _is_word(source, right) and not depth
+        timed = depth or (at and tokens[at - 1].text.upper() == "EVERY")
+        unit = left.token_type == TokenType.NUMBER and _is_word(source, right) and not timed
         prefix = right.token_type == TokenType.STRING and _is_word(source, left)
-        if not (unit or prefix):
-            continue
-        span = Span(left.start, right.end + 1)
-        raise LanguageError(
-            f'"{source[span.first:span.stop][:40]}" is not understood',
-            source=source,
-            span=span,
-            hint="Put a space where one thing ends and the next begins.",
-        )
+        if unit or prefix:
+            span = Span(left.start, right.end + 1)
+            raise LanguageError(
+                f'"{quoted(source, span)}" is not understood',
+                source=source,
+                span=span,
+                hint="Put a space where one thing ends and the next begins.",
+            )
 
 
 def _is_word(source: str, token: Token) -> bool:

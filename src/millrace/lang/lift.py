@@ -53,8 +53,10 @@ _LITERAL = re.compile(
     ['"0-9.]
     (?: (?<=') [^']* (?: '' [^']* )* '
     |   (?<=") [^"]* (?: "" [^"]* )* "
-    |   (?<=[0-9]) (?<![^{_BEFORE}].) [0-9]* (?: \.[0-9]* )? (?: [eE][+-]?[0-9]+ )? (?=[{_AFTER}]|\Z)
-    |   (?<=\.) (?<![^{_BEFORE}].) [0-9]+ (?: [eE][+-]?[0-9]+ )? (?=[{_AFTER}]|\Z)
+    |   (?: (?<=[0-9]) (?<![^{_BEFORE}].) [0-9]* (?: \.[0-9]* )?
+        |   (?<=\.) (?<![^{_BEFORE}].) [0-9]+
+        )
+        (?: [eE][+-]?[0-9]+ )? (?=[{_AFTER}]|\Z)
     ))""",
     re.VERBOSE | re.DOTALL,
 )
@@ -72,16 +74,18 @@ _COMMENT_MARK = re.compile(r"/\*|\*/")
 
 
 def lift(text: str) -> Lifted:
-    """Take the literals out of a text.
+    r"""Take the literals out of a text.
 
     Examples
     --------
     >>> lift("SELECT a  FROM s WHERE p > 1.5 AND q = 'it''s'")
-    Lifted(skeleton='SELECT a FROM s WHERE p > \\x00d AND q = \\x00s', literals=('1.5', "it's"))
+    Lifted(skeleton='SELECT a FROM s WHERE p > \x00d AND q = \x00s', literals=('1.5', "it's"))
     """
     if "--" in text or "/*" in text:
         text = without_comments(text)
-    if "{" in text or MARK in text or _NAME in text or _WHOLE in text:  # most likely refused when it is parsed
+    if (
+        "{" in text or MARK in text or _NAME in text or _WHOLE in text
+    ):  # most likely refused when it is parsed
         return Lifted(_WHOLE + text, ())
     pieces = _split(text)
     literals: list[Lifted1] = []
@@ -144,10 +148,10 @@ def _collapsed(skeleton: str, literals: list[Lifted1], found: re.Match[str] | No
         values = literals[at : at + len(elements)]
         if signed:
             values = [
-                "-" + value if sign[0] == "-" else value  # type: ignore[operator]  single ones
+                f"-{value}" if sign[0] == "-" else value
                 for sign, value in zip(elements, values, strict=True)
             ]
-        literals[at : at + len(elements)] = [tuple(values)]  # type: ignore[arg-type]
+        literals[at : at + len(elements)] = [tuple(map(str, values))]
         skeleton = f"{skeleton[:first]}{MARK}{kind}{skeleton[stop:]}"
         found = _LIST.search(skeleton, first)
     return skeleton

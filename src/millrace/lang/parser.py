@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
 from sqlglot.errors import ParseError
@@ -20,7 +20,8 @@ from sqlglot.tokens import Token, TokenType
 
 from millrace.lang.cursor import Cursor
 from millrace.lang.errors import Span
-from millrace.lang.trees import WINDOW, CqlWindow, XStream, mark, own_span
+from millrace.lang.trees import WINDOW, CqlWindow, XStream, mark, own_span, span_of_parts
+from millrace.lang.windows import read_window
 
 Node = TypeVar("Node", bound=exp.Expr)
 Item = TypeVar("Item")
@@ -35,12 +36,13 @@ def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
-class SyntaxFault(ParseError):
-    """sqlglot's complaint, with the part of the text that it is about."""
+class ComplaintError(ParseError):
+    """A complaint, ours or sqlglot's, with the part of the text that it is about."""
 
-    def __init__(self, message: str, span: Span, code: str) -> None:
-        super().__init__(message)
-        self.message, self.span, self.code = message, span, code
+    def __init__(self, message: str, span: Span, code: str = "CQL070", hint: str = "") -> None:
+        super().__init__(message, errors=[{"description": message}])
+        self.message, self.span, self.code, self.hint = message, span, code, hint
+        self.ours = True
 
 
 class CqlParser(Parser):
@@ -72,7 +74,9 @@ class CqlParser(Parser):
         return super()._parse_bracket(this)
 
     def _parse_subquery(
-        self, this: exp.Expr | None, parse_alias: bool = True  # noqa: FBT001, FBT002  sqlglot's
+        self,
+        this: exp.Expr | None,
+        parse_alias: bool = True,  # noqa: FBT001  sqlglot's
     ) -> exp.Subquery | None:
         windowed = this and parse_alias and self._curr.token_type == TokenType.L_BRACKET
         window = self._window() if windowed else None
@@ -86,20 +90,23 @@ class CqlParser(Parser):
     ) -> exp.TableAlias | None:
         alias = super()._parse_table_alias(alias_tokens)
         if alias is not None and self._curr.token_type == TokenType.L_BRACKET:
-            self._refuse("a window must stand before the alias", self._curr, "CQL012")
+            hint = "Write stream [window] AS alias."
+            self._refuse("a window must stand before the alias", self._curr, "CQL012", hint)
         return alias
 
     def _parse_function_call(
         self,
         functions: dict[str, Callable[..., exp.Expr]] | None = None,
-        anonymous: bool = False,  # noqa: FBT001, FBT002  sqlglot's
-        optional_parens: bool = True,  # noqa: FBT001, FBT002
-        any_token: bool = False,  # noqa: FBT001, FBT002
+        anonymous: bool = False,  # noqa: FBT001  sqlglot's
+        optional_parens: bool = True,  # noqa: FBT001
+        any_token: bool = False,  # noqa: FBT001
     ) -> exp.Expr | None:
         word = "" if self._curr.token_type == TokenType.IDENTIFIER else self._curr.text.upper()
         if word in STREAMS and self._next.token_type == TokenType.L_PAREN:
             return self._parse_xstream(word)
-        return super()._parse_function_call(functions, anonymous, optional_parens, any_token)
+        first = self._curr
+        call = super()._parse_function_call(functions, anonymous, optional_parens, any_token)
+        return None if call is None else mark(call, first, self._prev)
 
     def _parse_xstream(self, kind: str) -> exp.Expr:
         first = self._curr
@@ -115,16 +122,18 @@ class CqlParser(Parser):
             )
         self._match_r_paren()
         if self._match_text_seq("EVERY"):
-            node.set("every", self._with_cursor(lambda cursor: cursor.duration("EVERY", ticks=True)))
+            node.set(
+                "every", self._with_cursor(lambda cursor: cursor.duration("EVERY", ticks=True))
+            )
         return mark(node, first, self._prev)
 
     def _hang_window(self, table: exp.Table) -> None:
         table.set(WINDOW, self._window())
         if self._curr.token_type == TokenType.L_BRACKET:
-            self._refuse("a stream has one window", self._curr, "CQL070")
+            self._refuse("a stream has one window", self._curr)
 
     def _window(self) -> CqlWindow:
-        return self._with_cursor(_window)
+        return self._with_cursor(read_window)
 
     def _with_cursor(self, read: Callable[[Cursor], Item]) -> Item:
         cursor = Cursor(self._tokens, self.sql, index=self._index)
@@ -156,21 +165,19 @@ class CqlParser(Parser):
         self._advance()
         if not self._match(TokenType.FROM):
             self._require(TokenType.COMMA, "FROM")
-        part = cast(exp.Expr, mark(exp.Literal.string(unit.text.lower()), unit, unit))
+        part = mark(exp.Literal.string(unit.text.lower()), unit, unit)
         return _call("EXTRACT", part, self._operand())
 
     def _operand(self) -> exp.Expr:
         found = self._parse_bitwise()
         if found is None:
-            self._refuse("something is missing here", self._curr, "CQL070")
-            raise AssertionError
+            self._refuse("something is missing here", self._curr)
         return found
 
     # ---- less lenient ---------------------------------------------------------------------------
 
     def _parse_as_command(self, start: Token) -> exp.Command:
-        self._refuse("statement is not understood", start, "CQL070")
-        raise AssertionError
+        self._refuse("statement is not understood", start)
 
     def _parse_command(self) -> exp.Command:
         return self._parse_as_command(self._prev)
@@ -184,7 +191,7 @@ class CqlParser(Parser):
             if item is not None:
                 items.append(item)
             elif items or self._curr.token_type == sep:
-                self._refuse("something is missing here", self._curr, "CQL070")
+                self._refuse("something is missing here", self._curr)
             if not self._match(sep):
                 return items
 
@@ -198,13 +205,13 @@ class CqlParser(Parser):
             branches.append(exp.If(this=condition, true=self._parse_disjunction()))
         default = self._parse_disjunction() if self._match(TokenType.ELSE) else None
         if not branches:
-            self._refuse("CASE has no WHEN", first, "CQL070")
+            self._refuse("CASE has no WHEN", first)
         self._require(TokenType.END, "END")
         return mark(exp.Case(this=this, ifs=branches, default=default), first, self._prev)
 
     def _require(self, kind: TokenType, word: str) -> None:
         if not self._match(kind):
-            self._refuse(f'"{word}" was expected here', self._curr, "CQL070")
+            self._refuse(f'"{word}" was expected here', self._curr)
 
     # ---- positions ------------------------------------------------------------------------------
 
@@ -215,8 +222,8 @@ class CqlParser(Parser):
         node = super().expression(instance, token, comments)
         if token is None and own_span(node) is None:
             last = self._prev or self._curr
-            spans = [span for each in node.iter_expressions() if (span := own_span(each))]
-            first = min((span.first for span in spans), default=last.start)
+            parts = [span_of_parts(each) for each in node.iter_expressions()]
+            first = min((span.first for span in parts if span), default=last.start)
             node.update_positions(line=last.line, col=last.col, start=first, end=last.end)
         return node
 
@@ -227,72 +234,44 @@ class CqlParser(Parser):
             mark(kind, first, self._prev)
         return kind
 
+    def _parse_select(self, *args: bool, **options: bool) -> exp.Expr | None:
+        first = self._curr
+        query = super()._parse_select(*args, **options)
+        return None if query is None else mark(query, first, self._prev)
+
+    def _parse_placeholder(self) -> exp.Expr | None:
+        first = self._curr
+        node = super()._parse_placeholder()
+        return None if node is None else mark(node, first, self._prev)
+
+    def _parse_user_defined_type(self, identifier: exp.Identifier) -> exp.Expr | None:
+        return exp.DataType(this=exp.DType.USERDEFINED, kind=identifier.name)
+
     def _parse_primary(self) -> exp.Expr | None:
         first = self._curr
         node = super()._parse_primary()
         if isinstance(node, exp.Concat):
-            self._refuse("two texts stand side by side", self._prev, "CQL070")
+            self._refuse("two texts stand side by side", self._prev, hint="Join them with ||.")
         if node is not None and own_span(node) is None:
             mark(node, first, self._prev)
         return node
 
     def raise_error(self, message: str, token: Token = _NO_TOKEN) -> None:
         """Turn sqlglot's complaint into ours."""
-        self._refuse(message, token or self._curr, "CQL070")
+        fault = self._fault(message, token or self._curr)
+        fault.ours = False
+        raise fault
 
-    def _refuse(self, message: str, token: Token, code: str) -> None:
+    def _refuse(self, message: str, token: Token, code: str = "CQL070", hint: str = "") -> NoReturn:
+        fault = self._fault(message, token)
+        fault.code, fault.hint = code, hint
+        raise fault
+
+    def _fault(self, message: str, token: Token) -> ComplaintError:
         if token:
-            raise SyntaxFault(message, Span(token.start, token.end + 1), code)
+            return ComplaintError(message, Span(token.start, token.end + 1))
         end = self._tokens[-1].end + 1 if self._tokens else len(self.sql)
-        raise SyntaxFault(message, Span(end, end), code)
+        return ComplaintError(message, Span(end, end))
 
     def _warn_unsupported(self) -> None:
         """Say nothing: what is not understood is refused."""
-
-
-def _window(cursor: Cursor) -> CqlWindow:
-    first = cursor.token
-    cursor.expect("[")
-    window = _window_words(cursor)
-    cursor.expect("]")
-    assert first is not None, "the bracket was there"
-    return cast(CqlWindow, mark(window, first, cursor.last))
-
-
-def _window_words(cursor: Cursor) -> CqlWindow:
-    if cursor.accept("NOW"):
-        return CqlWindow(kind="NOW")
-    if cursor.accept("RANGE"):
-        if cursor.accept("UNBOUNDED"):
-            return CqlWindow(kind="RANGE")
-        size = cursor.duration("RANGE", ticks=True)
-        slide = cursor.duration("SLIDE", ticks=True) if cursor.accept("SLIDE") else None
-        return CqlWindow(kind="RANGE", size=size, slide=slide)
-    by = cursor.listed(lambda: _window_column(cursor)) if cursor.accept("PARTITION BY") else None
-    if not cursor.accept("ROWS"):
-        message = '"ROWS" was expected here' if by else "a window was expected here"
-        cursor.fail(message, hint="Write NOW, ROWS n, RANGE duration or PARTITION BY c ROWS n.")
-    if by is None and cursor.accept("UNBOUNDED"):
-        return CqlWindow(kind="ROWS")
-    size = cursor.integer("ROWS")
-    slide = cursor.integer("SLIDE") if cursor.accept("SLIDE") else None
-    kind = "PARTITION" if by else "ROWS"
-    return CqlWindow(kind=kind, size=size, slide=slide, by=list(by) if by else None)
-
-
-def _window_column(cursor: Cursor) -> exp.Column:
-    parts = [_identifier(cursor)]
-    while cursor.accept("."):
-        parts.append(_identifier(cursor))
-    *table, name = parts
-    if len(table) > 1:
-        cursor.fail("a column was expected here")
-    return exp.Column(this=name, table=table[0] if table else None)
-
-
-def _identifier(cursor: Cursor) -> exp.Identifier:
-    token = cursor.token
-    name = cursor.name("column")
-    assert token is not None, "a name was read"
-    quoted = token.token_type == TokenType.IDENTIFIER
-    return cast(exp.Identifier, mark(exp.Identifier(this=name, quoted=quoted), token, token))

@@ -20,7 +20,7 @@ class CqlPrinter(Generator):
         XStream: lambda self, node: self.xstream_sql(node),
         exp.RegexpLike: lambda self, node: self.binary(node, "~"),
         exp.RegexpILike: lambda self, node: self.binary(node, "~*"),
-        exp.HexString: lambda self, node: f"X'{node.this}'",
+        exp.HexString: lambda _, node: f"X'{node.this}'",
     }
 
     def cqlwindow_sql(self, node: CqlWindow) -> str:
@@ -29,7 +29,11 @@ class CqlPrinter(Generator):
         if kind == "NOW":
             return "[NOW]"
         show = print_duration if kind == "RANGE" else str
-        by = f"PARTITION BY {self.expressions(node, key='by', flat=True)} " if node.args.get("by") else ""
+        by = (
+            f"PARTITION BY {self.expressions(node, key='by', flat=True)} "
+            if node.args.get("by")
+            else ""
+        )
         unit = "RANGE" if kind == "RANGE" else "ROWS"
         sliding = f" SLIDE {show(slide)}" if slide is not None else ""
         return f"[{by}{unit} {'UNBOUNDED' if size is None else show(size)}{sliding}]"

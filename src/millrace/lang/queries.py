@@ -10,15 +10,23 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token
+from sqlglot.tokens import Token, TokenType
 
 from millrace.lang import lexical
 from millrace.lang.dialect import CQL
-from millrace.lang.errors import LanguageError, Span
-from millrace.lang.parser import CqlParser, SyntaxFault
+from millrace.lang.errors import LanguageError, Span, quoted
+from millrace.lang.parser import ComplaintError, CqlParser
 from millrace.lang.printer import to_text
-from millrace.lang.trees import XStream
+from millrace.lang.trees import XStream, span_of
+from millrace.plan.nearest import nearest
 
+FIRST_WORDS = ("SELECT", "WITH", "ISTREAM", "DSTREAM", "RSTREAM", "(")
+_SET_OPERATORS = ("UNION", "EXCEPT", "INTERSECT")
+_SELECT_ALL = (
+    (TokenType.SELECT, "SELECT"),
+    (TokenType.STAR, "*"),
+    (TokenType.FROM, "FROM"),
+)
 FRAMES = 30_000
 """Python calls that a text with the deepest brackets needs, and some more."""
 
@@ -31,18 +39,64 @@ class Parsed:
     source: str = field(compare=False, repr=False)
 
     def __str__(self) -> str:
-        with deep():
-            return to_text(self.tree)
+        try:
+            with deep():
+                return to_text(self.tree)
+        except RecursionError as cause:
+            span = span_of(self.tree)
+            raise LanguageError(
+                "query is nested too deeply", source=self.source, span=span
+            ) from cause
 
 
 def parse_query(tokens: list[Token], source: str) -> Parsed:
-    """Parse tokens as one query."""
+    """Parse tokens as one query.
+
+    `A UNION B`, with names in place of queries, means all of A and all of B.
+    """
+    first = tokens[0].text.upper() if tokens else ""
+    if first not in FIRST_WORDS:
+        if not names_only(tokens):
+            raise LanguageError(
+                "a query was expected here",
+                source=source,
+                span=_token_span(tokens[0]) if tokens else Span(len(source), len(source)),
+                hint=nearest(first, FIRST_WORDS) or "A query begins with SELECT.",
+            )
+        tokens = _spelt_out(tokens)
     parsed = _parse(tokens, source, "query")
     if not isinstance(parsed.tree, exp.Query | XStream):
-        raise LanguageError(
-            "a query was expected here", source=source, span=_whole(tokens, source)
-        )
+        raise LanguageError("a query was expected here", source=source, span=_whole(tokens, source))
     return parsed
+
+
+def names_only(tokens: list[Token]) -> bool:
+    """Say whether tokens are names with UNION, EXCEPT or INTERSECT between them."""
+    names, operators = tokens[::2], tokens[1::2]
+    return (
+        len(names) == len(operators) + 1 > 1
+        and all(each.text.upper() in _SET_OPERATORS for each in operators)
+        and all(each.token_type in (TokenType.VAR, TokenType.IDENTIFIER) for each in names)
+    )
+
+
+def _spelt_out(tokens: list[Token]) -> list[Token]:
+    """Write SELECT * FROM before every name, and ALL behind every operator."""
+    spelt = []
+    for at, token in enumerate(tokens):
+        words = () if at % 2 else _SELECT_ALL
+        spelt += [_like(token, kind, text) for kind, text in words]
+        spelt.append(token)
+        spelt += [_like(token, TokenType.ALL, "ALL")] if at % 2 else []
+    return spelt
+
+
+def _like(token: Token, kind: TokenType, text: str) -> Token:
+    return Token(kind, text, token.line, token.col, token.start, token.end)
+
+
+def _token_span(token: Token) -> Span:
+    return Span(token.start, token.end + 1)
 
 
 def parse_condition(tokens: list[Token], source: str) -> Parsed:
@@ -63,6 +117,7 @@ def query_of(text: str) -> Parsed:
 
 
 def _parse(tokens: list[Token], source: str, what: str) -> Parsed:
+    lexical.check_neighbours(source, tokens)
     parser = CqlParser(dialect=CQL)
     try:
         with deep():
@@ -70,7 +125,7 @@ def _parse(tokens: list[Token], source: str, what: str) -> Parsed:
                 trees = parser.parse(list(tokens), source)
             else:
                 trees = [parser.condition(list(tokens), source)]
-    except SyntaxFault as fault:
+    except ComplaintError as fault:
         message, hint = _in_our_words(fault, source, what)
         raise LanguageError(
             message, source=source, span=fault.span, code=fault.code, hint=hint
@@ -86,21 +141,21 @@ def _parse(tokens: list[Token], source: str, what: str) -> Parsed:
             f"{what} is not understood", source=source, span=_whole(tokens, source)
         ) from cause
     if len(trees) != 1 or trees[0] is None:
-        raise LanguageError(f"a {what} was expected here", source=source, span=_whole(tokens, source))
+        raise LanguageError(
+            f"a {what} was expected here", source=source, span=_whole(tokens, source)
+        )
     return Parsed(trees[0], source)
 
 
-def _in_our_words(fault: SyntaxFault, source: str, what: str) -> tuple[str, str]:
-    found = source[fault.span.first : fault.span.stop][:40]
-    message = fault.message
+def _in_our_words(fault: ComplaintError, source: str, what: str) -> tuple[str, str]:
+    """Return a message and a hint for a complaint, which may be sqlglot's."""
+    message, found = fault.message, quoted(source, fault.span)
+    if fault.ours:
+        return message, fault.hint
     if message.startswith(("Expecting ", "Expected ")):
         wanted = message.split(" ", 1)[1].rstrip(".")
-        return (f'"{wanted}" was expected here', "") if len(wanted) < 3 else (
-            f"{what} is not understood here", f"sqlglot expected {wanted}."
-        )  # fmt: skip
-    if message[:1].islower() or message.startswith(("CASE", '"')):
-        hints = {"CQL012": "Write stream [window] AS alias."}
-        return message, hints.get(fault.code, "")
+        if len(wanted) < 3:
+            return f'"{wanted}" was expected here', ""
     if not found:
         return f"{what} ends too early", ""
     return f'"{found}" was not expected here', ""

@@ -6,7 +6,7 @@ import re
 
 from sqlglot import exp
 
-from millrace.lang.errors import LanguageError, Span
+from millrace.lang.errors import LanguageError, Span, quoted
 from millrace.lang.trees import CqlWindow, XStream, span_of
 
 NOT_YET = "CQL090"
@@ -55,19 +55,18 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.Any: "ANY",
     exp.All: "ALL",
     exp.IntDiv: "DIV",
-    exp.Xor: "XOR",
 }
 _HINTS: dict[type[exp.Expr], str] = {
     exp.SimilarTo: "Use LIKE, or ~ with a regular expression.",
     exp.IntDiv: "The quotient of two integers, a / b, is an integer.",
-    exp.Xor: "Write a <> b.",
 }
-AGGREGATES = frozenset(
-    """any_value approx_count_distinct array_agg avg bool_and bool_or corr count count_if covar_pop
+_AGGREGATES = """
+    any_value approx_count_distinct array_agg avg bool_and bool_or corr count count_if covar_pop
     covar_samp first_value group_concat last_value lag lead listagg max median min mode ntile
-    percentile_cont percentile_disc quantile rank dense_rank row_number stddev stddev_pop stddev_samp
-    string_agg sum var_pop var_samp variance""".split()
-)
+    percentile_cont percentile_disc quantile rank dense_rank row_number stddev stddev_pop
+    stddev_samp string_agg sum var_pop var_samp variance
+"""
+AGGREGATES = frozenset(_AGGREGATES.split())
 
 
 def only(node: exp.Expr, source: str, *known: str) -> None:
@@ -93,9 +92,13 @@ def node_refused(node: exp.Expr, source: str) -> LanguageError:
     name = _NODES.get(type(node))
     if name is None:
         return LanguageError(
-            f'"{source[span.first : span.stop][:60]}" is not understood', source=source, span=span
+            f'"{quoted(source, span)}" is not understood', source=source, span=span
         )
     hint = _HINTS.get(type(node), _SELECTIONS)
+    if isinstance(node, exp.Interval):
+        span = keyword(name, source, node).cover(span)
+    if isinstance(node, exp.SetOperation):
+        span = keyword(name, source, node.args["expression"])
     return _not_yet(name, source, span, hint)
 
 
@@ -137,7 +140,7 @@ def _clause(node: exp.Expr, key: str, value: object, source: str) -> LanguageErr
         return _not_yet(_CLAUSES[key], source, keyword(_CLAUSES[key], source, where), _SELECTIONS)
     span = span_of(where)
     return LanguageError(
-        f'"{source[span.first : span.stop][:60]}" is not understood here', source=source, span=span
+        f'"{quoted(source, span)}" is not understood here', source=source, span=span
     )
 
 

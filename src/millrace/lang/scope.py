@@ -46,7 +46,8 @@ class Scope:
             )
         raise self._fault(
             identifier,
-            f'column "{identifier.name}" does not exist in stream "{self.stream}"',
+            f'column "{identifier.name}" does not exist'
+            + (f' in stream "{self.stream}"' if self.stream else ""),
             code="CQL002",
             detail=f"The columns are {listed(self.schema.names)}.",
             hint=nearest(identifier.name, list(self.schema.names)),

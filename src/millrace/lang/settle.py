@@ -12,7 +12,7 @@ values all have one type.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from millrace.errors import MillraceError
 from millrace.lang import constants
-from millrace.lang.errors import LanguageError, Span
+from millrace.lang.errors import LanguageError, Span, quoted
 from millrace.lang.notes import Notes, Typed
 from millrace.plan.calls import Functions
 from millrace.plan.expressions import (
@@ -102,23 +102,23 @@ class Settler:
         """Keep constants that are looked at when the query is bound, and places in texts."""
         if not isinstance(node, Call) or node.function in self.functions:
             return
+        mixed = self._beside(node, len(nodes))
         for at, each in enumerate(nodes):
-            place = isinstance(each, Literal) and isinstance(each.value, int)
-            mixed = at in self._beside(node, len(nodes))
-            if at in _CHECKED.get(node.function, ()) or (place and not mixed):
+            place = isinstance(each, Literal) and isinstance(each.value, int) and at not in mixed
+            if place or at in _CHECKED.get(node.function, ()):
                 self.notes.pin(each)
 
-    def _beside(self, node: Expression, n_operands: int) -> Sequence[int]:
+    def _beside(self, node: Expression, n_operands: int) -> Collection[int]:
         """Return which operands of a node must have one type."""
         if isinstance(node, Compare | In | Arithmetic):
             return range(n_operands)
         if isinstance(node, Case):
-            return [*range(1, n_operands - 1, 2), n_operands - 1]
+            return {*range(1, n_operands - 1, 2), n_operands - 1}
         signature = SIGNATURES.get(node.function) if isinstance(node, Call) else None
         if signature is None or (isinstance(node, Call) and node.function in self.functions):
             return ()
         words = signature.takes
-        return [at for at in range(n_operands) if words[min(at, len(words) - 1)] == "any"]
+        return {at for at in range(n_operands) if words[min(at, len(words) - 1)] == "any"}
 
     def _given(
         self, nodes: Sequence[Expression], other: pa.DataType | None, *, computed: bool = False
@@ -132,10 +132,10 @@ class Settler:
     def _converted(self, literal: Literal, typed: Typed) -> Literal:
         try:
             value = constants.converter(typed.name)(literal.value)
-        except constants.NotOfType as cause:
+        except constants.NotOfTypeError as cause:
             span = self.notes.span(literal) or Span(0, 0)
             raise LanguageError(
-                f"{self.source[span.first : span.stop][:60]} {cause}",
+                f"{quoted(self.source, span)} {cause}",
                 source=self.source,
                 span=span,
                 code="CQL032",

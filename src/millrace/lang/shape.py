@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from millrace.lang.columns import Slot
 from millrace.lang.lift import Place
@@ -56,9 +57,7 @@ class Parametrizer:
     def __init__(self, notes: Notes, places: Sequence[Place]) -> None:
         self._notes = notes
         self._places = places
-        self._by_first = {
-            each.first: number for number, each in enumerate(places) if not each.many
-        }
+        self._by_first = {each.first: number for number, each in enumerate(places) if not each.many}
         self._sets: dict[int, None] = {}  # constants that become part of a set
         self._patterns: dict[int, Slot] = {}
         self.slots: dict[Slot, int] = {}
@@ -125,7 +124,7 @@ def filled(selection: Selection, values: Sequence[Scalar | Sequence[Scalar]]) ->
             assert isinstance(members, list | tuple), "a set has members"
             return In(operands[0], tuple(Literal(each) for each in members))
         if isinstance(node, Parameter) and not node.many:
-            return Literal(values[node.number])  # type: ignore[arg-type]  not a set
+            return Literal(cast(Scalar, values[node.number]))
         return rebuilt(node, operands)
 
     outputs = tuple(Output(each.name, fold(each.value, combine)) for each in selection.outputs)

@@ -7,16 +7,15 @@ A constant has the type it is written in; `settle` gives it the type of what it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 from sqlglot import exp
 
-from millrace.errors import SchemaError
-from millrace.lang import constants
-from millrace.lang.errors import LanguageError, Span
-from millrace.lang.notes import Notes, Origin
+from millrace.lang.leaves import Leaves
+from millrace.lang.notes import Origin
 from millrace.lang.refusals import AGGREGATES, aggregate_refused, node_refused, only
-from millrace.lang.scope import Scope, listed
+from millrace.lang.scope import listed
 from millrace.lang.trees import span_of
 from millrace.plan.expressions import (
     Arithmetic,
@@ -24,7 +23,6 @@ from millrace.plan.expressions import (
     Call,
     Case,
     Cast,
-    Column,
     Compare,
     Comparison,
     Either,
@@ -37,11 +35,10 @@ from millrace.plan.expressions import (
     Negative,
     Not,
     Operation,
-    Parameter,
-    Scalar,
 )
-from millrace.plan.nearest import nearest
-from millrace.schema import type_name, type_named
+
+LONGEST_CHAIN = 64
+"""How many conditions a chain of AND or OR connects one after the other, and not as a tree."""
 
 _COMPARISONS: dict[type[exp.Expr], Comparison] = {
     exp.EQ: "=",
@@ -59,23 +56,12 @@ _OPERATIONS: dict[type[exp.Expr], Operation] = {
     exp.Mod: "%",
     exp.DPipe: "||",
 }
-_LONGER_TYPES = {
-    "double precision": "double",
-    "timestamptz": "timestamp",
-    "timestamp with time zone": "timestamp",
-}
 _INSTANTS = ("date", "timestamp")
 _EXTRACTED = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 
 
-class Translator:
+class Translator(Leaves):
     """Translates the expressions of one query; `notes` say afterwards what came from where."""
-
-    def __init__(self, scope: Scope, parameters: Mapping[str, str], source: str) -> None:
-        self.notes = Notes()
-        self._scope, self._source = scope, source
-        self._parameters = parameters
-        self._numbers = {name: number for number, name in enumerate(parameters)}
 
     def expression(self, node: exp.Expr) -> Expression:
         """Translate one expression and everything below it."""
@@ -94,51 +80,7 @@ class Translator:
         only(node, self._source, "this", "expression", *also)
         return self.expression(node.args["this"]), self.expression(node.args["expression"])
 
-    # ---- names and constants --------------------------------------------------------------------
-
-    def _column(self, node: exp.Column) -> Expression:
-        only(node, self._source, "this", "table", "db", "catalog")
-        if isinstance(node.this, exp.Star):
-            raise self._fault(node, '"*" is not allowed here', hint="Name the column.")
-        return Column(self._scope.column(node))
-
-    def _literal(self, node: exp.Literal) -> Expression:
-        span = span_of(node)
-        value = node.this if node.is_string else self._number(node)
-        return self.notes.at(Literal(value), span, Origin(span.first))
-
-    def _number(self, node: exp.Literal) -> Scalar:
-        try:
-            return constants.number_of(node.this)
-        except constants.NotOfType as cause:
-            raise self._fault(node, f'"{node.this}" {cause}', code="CQL032") from cause
-
-    def _hex(self, node: exp.HexString) -> Expression:
-        span = span_of(node)
-        if self._source[span.first] == "0":
-            raise self._fault(node, "hexadecimal numbers are not known", hint="Write X'00FF'.")
-        return self.notes.at(
-            Literal(self._converted(node.this, "binary", span)), span, Origin(span.first)
-        )
-
-    def _constant(self, node: exp.Boolean | exp.Null) -> Expression:
-        return Literal(bool(node.this) if isinstance(node, exp.Boolean) else None)
-
-    def _placeholder(self, node: exp.Placeholder) -> Expression:
-        name = node.name
-        hits = [each for each in self._parameters if each.casefold() == name.casefold()]
-        if name in hits:
-            hits = [name]
-        if len(hits) != 1:
-            known = f"The parameters are {listed(self._parameters)}." if self._parameters else ""
-            raise self._fault(
-                node,
-                f'parameter ":{name}" does not exist' if name else "a parameter needs a name",
-                code="CQL002",
-                detail=known,
-                hint=nearest(name, list(self._parameters)) if known else "Write a constant here.",
-            )
-        return Parameter(self._numbers[hits[0]], self._parameters[hits[0]])
+    # ---- operators ------------------------------------------------------------------------------
 
     def _negative(self, node: exp.Neg) -> Expression:
         only(node, self._source, "this")
@@ -146,12 +88,10 @@ class Translator:
         origin = self.notes.origin(operand)
         folded = isinstance(node.this, exp.Literal) and origin is not None and not origin.negated
         if folded and isinstance(operand, Literal) and not isinstance(operand.value, str | bytes):
-            assert isinstance(operand.value, int | float | constants.Decimal)
+            assert isinstance(operand.value, int | float | Decimal)
             negated = Origin(node.this.meta["start"], negated=True)
             return self.notes.at(Literal(-operand.value), span_of(node), negated)
         return Negative(operand)
-
-    # ---- operators ------------------------------------------------------------------------------
 
     def _paren(self, node: exp.Paren) -> Expression:
         only(node, self._source, "this")
@@ -173,11 +113,26 @@ class Translator:
     def _connector(self, node: exp.Connector) -> Expression:
         kind = Both if isinstance(node, exp.And) else Either
         nodes = _left_spine(node, type(node))
+        if len(nodes) > LONGEST_CHAIN:
+            assert all(len(each.args) == 2 for each in nodes), "a connector has two sides"
+            links = [self.expression(nodes[0].args["this"])]
+            links += [self.expression(each.args["expression"]) for each in nodes]
+            return self._tree(kind, links, node)
         result = self.expression(nodes[0].args["this"])
         for each in nodes:
             only(each, self._source, "this", "expression")
             result = self._noted(kind(result, self.expression(each.args["expression"])), each)
         return result
+
+    def _tree(
+        self, kind: type[Both | Either], links: list[Expression], node: exp.Expr
+    ) -> Expression:
+        """Connect the links of a long chain in a tree of little depth, in the same order."""
+        if len(links) == 1:
+            return links[0]
+        middle = len(links) // 2
+        halves = (self._tree(kind, each, node) for each in (links[:middle], links[middle:]))
+        return self._noted(kind(*halves), node)
 
     def _not(self, node: exp.Not) -> Expression:
         only(node, self._source, "this")
@@ -198,7 +153,7 @@ class Translator:
                     other, "IS is followed by NULL, TRUE or FALSE", hint="Compare with = instead."
                 )
 
-    def _same(self, node: exp.NullSafeEQ) -> Expression:
+    def _same(self, node: exp.NullSafeEQ | exp.NullSafeNEQ) -> Expression:
         left, right = self._sides(node)
         equal = self._noted(Compare("=", left, right), node)
         if _is_null(left) or _is_null(right):
@@ -291,28 +246,6 @@ class Translator:
 
     # ---- the small print ------------------------------------------------------------------------
 
-    def _type(self, node: exp.Expr) -> str:
-        span = span_of(node)
-        text = " ".join(self._source[span.first : span.stop].lower().split())
-        try:
-            return type_name(type_named(_LONGER_TYPES.get(text, text)))
-        except SchemaError as cause:
-            raise self._fault(
-                node, cause.message, code="CQL033", detail=cause.detail, hint=cause.hint
-            ) from cause
-
-    def _converted(self, text: str, kind: str, span: Span) -> Scalar:
-        try:
-            return constants.converter(kind)(text)
-        except constants.NotOfType as cause:
-            raise LanguageError(
-                f"'{text}' {cause}",
-                source=self._source,
-                span=span,
-                code="CQL032",
-                hint=constants.hint_for(kind),
-            ) from cause
-
     def _known(self, operand: Expression, node: exp.Expr) -> Expression:
         return self._noted(Not(self._noted(IsNull(operand), node)), node)
 
@@ -323,13 +256,6 @@ class Translator:
         for each in rest:
             result = self._noted(kind(result, each), node)
         return result
-
-    def _fault(
-        self, node: exp.Expr, message: str, *, code: str = "CQL070", detail: str = "", hint: str = ""
-    ) -> LanguageError:
-        return LanguageError(
-            message, source=self._source, span=span_of(node), code=code, detail=detail, hint=hint
-        )
 
 
 def _left_spine(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:

@@ -7,7 +7,7 @@ that it does not know, and only its printers drop them: print with `printer.to_t
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 from sqlglot import exp
 from sqlglot.tokens import Token
@@ -49,19 +49,29 @@ def mark(node: exp.Expr, first: Token, last: Token) -> exp.Expr:
 
 def own_span(node: exp.Expr) -> Span | None:
     """Return where a node was written, if the parser said so."""
-    meta = cast("dict[str, Any]", node._meta or {})  # noqa: SLF001  `meta` would make a dictionary
+    meta = node._meta or {}  # its property `meta` would make a dictionary
     first, last = meta.get("start"), meta.get("end")
     return None if first is None or last is None else Span(first, last + 1)
 
 
 def span_of(node: exp.Expr) -> Span:
     """Return what part of the text a node was written as: its own, else that of its parts."""
-    found = own_span(node)
-    for each in node.walk():
-        span = own_span(each)
-        if span is not None:
-            found = span if found is None else found.cover(span)
+    found = span_of_parts(node)
     above = node.parent
     while found is None and above is not None:
         found, above = own_span(above), above.parent
     return found or Span(0, 0)
+
+
+def span_of_parts(node: exp.Expr) -> Span | None:
+    """Return where a node was written, else where its parts were, if any of them knows."""
+    found: Span | None = None
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        span = own_span(each)
+        if span is None:
+            waiting.extend(each.iter_expressions())
+        else:
+            found = span if found is None else found.cover(span)
+    return found

@@ -18,6 +18,9 @@ from millrace.operators.vectors import Datum, both_valid, datum_of, masked, null
 from millrace.plan.types import BIGINT, DOUBLE, kind_of, widened
 
 
+_POWERS = np.array([float(f"1e{exponent}") for exponent in range(310)])  # the last is infinite
+
+
 def absolute(number: Datum) -> Datum:
     """Return the number without its sign."""
     number = _wide(number)
@@ -92,8 +95,8 @@ def rounded(number: Datum, n_digits: Datum | None = None) -> Datum:
 
 def _round_doubles(number: Datum, places: Datum) -> Datum:
     one, two = vector(number), vector(places)
-    power = 10.0 ** np.abs(np.clip(two.values, -400, 400)).astype(np.float64)
     with np.errstate(all="ignore"):
+        power = _POWERS[np.abs(np.clip(two.values, -309, 309))]
         up = np.where(two.values < 0, one.values / power, one.values * power)
         whole = half_away(up)
         found = np.where(two.values < 0, whole * power, whole / power)

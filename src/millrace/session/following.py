@@ -14,7 +14,7 @@ import glob
 import logging
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -49,28 +49,21 @@ class Following:
 
     def take(self) -> tuple[int, int]:
         """Read the table now; return how many rows came and how many went."""
-        from millrace.session.template import QUERY, _table  # noqa: PLC0415  mutual
-
-        wanted = _table(self._read())
+        wanted = self._template.fitted(self._read())
         present = self._template.rows()
-        names = [name for name, _ in self._template.feed.parameters]
-        constants = self._template._constants(wanted, dict(self._template.feed.parameters))
-        now = pa.Table.from_batches([constants]).rename_columns(names)
+        qids: list[int] = present.column(0).to_pylist()
         ids: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-        for qid, row in zip(present.column(QUERY).to_pylist(), _tuples(present, names), strict=True):
+        for qid, row in zip(qids, _tuples(present.columns[1:]), strict=True):
             ids[row].append(qid)
         left = Counter({row: len(some) for row, some in ids.items()})
         fresh = []
-        for at, row in enumerate(_tuples(now, names)):
+        for at, row in enumerate(_tuples(wanted.columns)):
             if left[row] > 0:
                 left[row] -= 1
             else:
                 fresh.append(at)
-        gone = [qid for row, some in ids.items() for qid in some[len(some) - max(left[row], 0):]]
-        if gone:
-            self._template.delete(gone)
-        if fresh:
-            self._template.insert(now.take(pa.array(fresh)))
+        gone = [qid for row, some in ids.items() for qid in some[len(some) - left[row] :]]
+        self._template.exchange(gone, wanted.take(pa.array(fresh, pa.int64())))
         return len(fresh), len(gone)
 
     def stop(self) -> None:
@@ -106,5 +99,15 @@ def _read_file(path: str) -> pa.Table:
         raise SourceError(f'file "{path}" cannot be read', detail=f"{cause}.") from cause
 
 
-def _tuples(table: pa.Table, names: list[str]) -> list[tuple[Any, ...]]:
-    return list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
+def _tuples(columns: list[pa.Array]) -> Iterator[tuple[Any, ...]]:
+    return zip(*map(_comparable, columns), strict=True)
+
+
+def _comparable(column: pa.Array) -> list[Any]:
+    """Return values that can be looked up; there a set is itself, and so is NaN."""
+    values = column.to_pylist()
+    if pa.types.is_list(column.type):
+        return [repr(each) for each in values]
+    if pa.types.is_floating(column.type):
+        return [each if each == each else "NaN" for each in values]  # noqa: PLR0124  only NaN is not
+    return list(values)

@@ -31,9 +31,7 @@ def answers(
     return _with_epoch(shown(empty, several=several), 0)
 
 
-def _by_epoch(
-    root: Root, runs: list[Run], qid: int | None, *, several: bool
-) -> Iterator[pa.Table]:
+def _by_epoch(root: Root, runs: list[Run], qid: int | None, *, several: bool) -> Iterator[pa.Table]:
     for epoch in sorted({run.epoch for run in runs}):
         mine = [run for run in runs if run.epoch == epoch]
         pieces = [read_piece(root, piece) for run in mine for piece in run.pieces]

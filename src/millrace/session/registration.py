@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from millrace.engine.feeds import KEPT_ROWS, SET, Family, FeedSpec, Kind, parameter_schema
+from millrace.engine.streams import check_name
 from millrace.errors import NameTakenError, PlanError, UnknownNameError
 from millrace.plan.bind import bind_selection, nearest, output_schema
 from millrace.plan.lifting import lift_constants
@@ -62,12 +64,28 @@ class Registration:
             known = self._known(name, one, into)
             if known is not None:
                 return known
-        own = into is None
-        feed = into if into is not None else name or f"query_{self._catalog.next_qid}"
-        kept = KEPT_ROWS if keep is None and own else keep
-        [qid] = self._register([one], feed, "query" if own else "shared", kept,
-                               [name or feed] if own or name else None)  # fmt: skip
-        return Query(self._session, qid, feed, name or (feed if own else ""))
+        if into is not None:
+            names = None if name is None else [name]
+            [qid] = self._register([one], into, "shared", keep, names)
+            return Query(self._session, qid, into, name or "")
+        while True:
+            own = self._free_name() if name is None else name
+            try:
+                [qid] = self._register([one], own, "query", keep, [own])
+            except NameTakenError:
+                if name is not None:
+                    raise  # otherwise somebody else has just taken that number
+            else:
+                return Query(self._session, qid, own, own)
+
+    def _free_name(self) -> str:
+        """Return a name for a query that was not given one."""
+        catalog, names = self._catalog, self._session.engine.registry.population.names
+        for number in count(catalog.next_qid):
+            name = f"query_{number}"
+            if name not in catalog.feeds and name not in names:
+                return name
+        raise AssertionError
 
     def queries(
         self,
@@ -91,6 +109,11 @@ class Registration:
         self, name: str, text: str, parameters: Mapping[str, str], *, keep: int
     ) -> Template:
         """Declare a template."""
+        if not parameters:
+            raise PlanError(
+                f'template "{name}" has no parameters',
+                hint="Name them with their types, or register its text with Session.query.",
+            )
         from millrace.lang.binder import bind_query  # noqa: PLC0415  slow to import
 
         catalog = self._catalog
@@ -194,6 +217,8 @@ class Registration:
         names: Sequence[str] | None,
     ) -> list[int]:
         """Record queries and, where it is missing, their feed; return ids in the order asked."""
+        for name in names or ():
+            check_name("query", name)
         changes: list[dict[str, Any]] = []
         feed = self._catalog.feeds.get(into)
         answers = [self._answer(each.selection) for each in asked]
@@ -233,6 +258,8 @@ class Registration:
         if qid is None or (into is None) != (name in catalog.feeds):
             return None
         feed = self._feed_of(name)
+        if into is not None and feed != into:
+            return None
         number = catalog.feed(feed).number
         family = Family(feed, asked.selection, asked.types, number)
         # As text: there NaN is itself, and 1 is not 1.0.

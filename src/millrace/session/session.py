@@ -13,20 +13,22 @@ sources exist only in its own memory); a declaration that contradicts the root i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from millrace.connectors.compiled import compile_readers
 from millrace.connectors.files import Files
+from millrace.connectors.named import check_connector, files_source
 from millrace.connectors.sinks.sink import Sink
 from millrace.engine.backend import Backend, Binding, Run
 from millrace.engine.decide import horizons
 from millrace.engine.delivery import Delivery
 from millrace.engine.epoch import Engine
+from millrace.engine.feeds import FeedSpec
 from millrace.engine.local import LocalBackend
 from millrace.engine.registry import Registry
 from millrace.engine.settings import Settings
@@ -48,6 +50,10 @@ from millrace.state.root import Root, open_root
 from millrace.state.run_store import RunStore
 from millrace.state.store import scan
 from millrace.time import Clock, WallClock, to_micros
+
+
+if TYPE_CHECKING:
+    from millrace.session.script import Outcome
 
 
 class Session:
@@ -192,6 +198,10 @@ class Session:
         """Return a handle on a query or template by its name."""
         return self._registration.standing(name)
 
+    def standing_feed(self, name: str) -> FeedSpec:
+        """Return where the answers of a query, a template or a shared feed go, by its name."""
+        return self.engine.registry.catalog.feed(name)
+
     def drop_queries(self, qids: Iterable[int]) -> None:
         """Remove queries by their ids, all or none."""
         ids = pa.record_batch({"qid": pa.array(list(qids), pa.uint64())})
@@ -228,6 +238,34 @@ class Session:
         if self._run is not None:
             self._run.nudge()
         return first
+
+    def execute(self, text: str) -> list[Outcome]:
+        """Do the statements of a script: CREATE STREAM, CREATE QUERY, INSERT, SHOW, EXPLAIN, …
+
+        Nothing is done if one of them cannot be parsed; otherwise those before one that fails.
+        """
+        from millrace.session.script import Script  # noqa: PLC0415  the language is slow to import
+
+        return list(Script(self).run(text))
+
+    def make_source(
+        self, kind: str, options: dict[str, Any], stream: str, schema: Schema
+    ) -> object:
+        """Make the source that a CREATE STREAM names; without Spark it is fed by hand."""
+        name = check_connector("source", kind, options)
+        if name == "files" and not isinstance(self._backend, LocalBackend):
+            return files_source(options)
+        return self._backend.make_source(name, options, stream, schema)
+
+    @property
+    def streams(self) -> Mapping[str, StreamSpec]:
+        """The declared streams, by name."""
+        return self.engine.registry.catalog.streams
+
+    @property
+    def functions(self) -> dict[str, Function]:
+        """The registered functions."""
+        return self._functions
 
     @property
     def function_types(self) -> dict[str, pa.DataType]:

@@ -11,7 +11,7 @@ A call changes all its rows or none; a row that does not fit is named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -51,21 +51,40 @@ class Template:
         return Family(self.name, self._selection, types, self.feed.number)
 
     def __len__(self) -> int:
-        return len(self._session.engine.registry.ids_of(self.family.key))
+        return len(self._session.engine.registry.ids_of(self.family))
 
     def insert(self, rows: Rows) -> pa.Array:
         """Register a query for each row of parameters; return their ids."""
-        constants = self._constants(_table(rows), dict(self.feed.parameters))
-        if not constants.num_rows:
-            return pa.array([], pa.uint64())
-        change = {
-            "do": "add queries",
-            "family": self.family.to_json(),
-            "n_rows": constants.num_rows,
-            "rows": 0,
-        }
-        [first] = self._session.record([change], [constants])
-        return pa.array(np.arange(first, first + constants.num_rows, dtype=np.uint64))
+        return self.exchange([], self.fitted(rows))
+
+    def exchange(self, gone: Sequence[int], constants: pa.RecordBatch) -> pa.Array:
+        """Remove queries and register others, all or none; return the ids of the new ones.
+
+        Parameters
+        ----------
+        gone
+            The ids of those to remove.
+        constants
+            The parameters of those to register, as `fitted` gives them.
+        """
+        changes: list[dict[str, Any]] = []
+        tables: list[pa.RecordBatch] = []
+        if gone:
+            changes.append({"do": "drop queries", "rows": 0})
+            tables.append(pa.record_batch({"qid": pa.array(gone, pa.uint64())}))
+        if constants.num_rows:
+            family, at = self.family.to_json(), len(tables)
+            added = {"family": family, "n_rows": constants.num_rows, "rows": at}
+            changes.append({"do": "add queries", **added})
+            tables.append(constants)
+        first = self._session.record(changes, tables) if changes else []
+        return pa.array(
+            [qid + at for qid in first for at in range(constants.num_rows)], pa.uint64()
+        )
+
+    def fitted(self, rows: Rows) -> pa.RecordBatch:
+        """Bring rows of parameters into the declared types, or name the one that does not fit."""
+        return self._constants(_table(rows), dict(self.feed.parameters))
 
     def update(self, rows: Rows) -> None:
         """Give queries, named by the column `_query`, other parameters; they keep their ids.
@@ -75,7 +94,8 @@ class Template:
         given = _table(rows)
         if QUERY not in given.column_names:
             raise SchemaError(
-                f'column "{QUERY}" is missing', hint="It says which queries to change, by their ids."
+                f'column "{QUERY}" is missing',
+                hint="It says which queries to change, by their ids.",
             )
         ids = given.column(QUERY).cast(pa.uint64()).combine_chunks()
         before = self._rows_of(ids)

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -17,6 +18,7 @@ from millrace.engine.pace import FIRST_LIMIT
 from millrace.errors import PlanError
 from millrace.operators.select import Function
 from millrace.schema import Schema
+from millrace.spark.connectors import make_source
 from millrace.spark.driver import SparkRun
 from millrace.spark.launch import check_session
 from millrace.spark.rehearsal import rehearse
@@ -56,6 +58,12 @@ class SparkBackend:
             )
         source_names(source)
         return Schema.from_arrow(to_arrow_schema(source.schema, timezone="UTC"))
+
+    def make_source(
+        self, kind: str, options: Mapping[str, Any], stream: str, schema: Schema
+    ) -> DataFrame:
+        """Make a source by its name in SQL."""
+        return make_source(self._spark, kind, options, stream, schema)
 
     def start(
         self, engine: Engine, bindings: Mapping[str, Binding], functions: Mapping[str, Function]

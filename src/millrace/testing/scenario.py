@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from millrace.connectors.files import Files
 from millrace.engine.local import Feed
 from millrace.operators.select import Function
-from millrace.plan.term import call, col
 from millrace.plan.nodes import Selection, select
+from millrace.plan.term import call, col
 from millrace.testing.oracle.epochs import Arrivals, Row
 
 COLUMNS = "part text, at bigint, ts timestamp, value double, tag text"

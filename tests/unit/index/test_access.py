@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millrace.index import access
-from millrace.index.access import METHODS, hashed, stabbed
+from millrace.index.access import METHODS, hashed, ranked_layout, stabbed
 from millrace.index.access.access import END_CODE, NULL_CODE
 from millrace.index.access.statistics import Arrays, Statistics
 from millrace.kernels.arrays import Ints
@@ -34,14 +34,25 @@ INTERVALS = st.one_of(
     VALUES.map(lambda value: (value, value)),
     st.sampled_from([(NULL_CODE, NULL_CODE), (NULL_CODE + 1, END_CODE), (5, 4)]),
 )
+ONE_SIDED = st.one_of(
+    st.just(ANY),
+    st.tuples(VALUES, st.just(END_CODE)),
+    st.tuples(st.just(NULL_CODE + 1), VALUES),
+    st.tuples(st.just(NULL_CODE), VALUES),
+)
 KEYS = st.integers(-3, 3).map(lambda value: (value, value))
 Box = list[Interval]
 
 
 @st.composite
-def boxes_with(draw: st.DrawFn, first: st.SearchStrategy[Interval]) -> list[Box]:
+def boxes_with(
+    draw: st.DrawFn,
+    first: st.SearchStrategy[Interval],
+    second: st.SearchStrategy[Interval] = INTERVALS,
+    third: st.SearchStrategy[Interval] = INTERVALS,
+) -> list[Box]:
     """Boxes drawn from a small pool, so that a large number is quick to draw and has ties."""
-    a_box = st.tuples(first, *[INTERVALS] * (N_COLUMNS - 1)).map(list)
+    a_box = st.tuples(first, second, third).map(list)
     pool = draw(st.lists(a_box, min_size=1, max_size=12))
     n = draw(st.sampled_from(SIZES))
     picks = np.random.default_rng(draw(st.integers(0, 99))).integers(0, len(pool), n)
@@ -115,6 +126,42 @@ def test_finds_what_asking_finds_with_a_key(
     name: str, boxes: list[Box], rows: list[list[int]]
 ) -> None:
     check(name, boxes, rows)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@given(boxes=boxes_with(KEYS, ONE_SIDED, st.just(ANY)), rows=some_rows())
+@example(boxes=[[(1, 1), (NULL_CODE + 1, 5), ANY]], rows=[[1, NULL_CODE, 0]])
+def test_finds_what_asking_finds_with_a_key_and_one_end(
+    name: str, boxes: list[Box], rows: list[list[int]]
+) -> None:
+    check(name, boxes, rows)
+
+
+@given(boxes=boxes_with(INTERVALS, ONE_SIDED, ONE_SIDED), rows=some_rows())
+@example(
+    boxes=[[ANY, (NULL_CODE, 5), ANY], [ANY, (NULL_CODE + 1, 5), ANY]], rows=[[0, NULL_CODE, 0]]
+)
+@example(boxes=[[ANY, (NULL_CODE + 1, 5), ANY]], rows=[[0, NULL_CODE, 0], [0, 5, 0]])
+def test_bitmaps_by_rank_find_the_same(boxes: list[Box], rows: list[list[int]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranked_layout, "FEW", 0)
+        patch.setattr(ranked_layout, "BLOCK_BOXES", 32)
+        check("rank", boxes, rows)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("n_rows", [4096, 9000])
+def test_counts_many_matches_with_nothing_to_check(name: str, n_rows: int) -> None:
+    """One end a key: a hash then adds up whole spans instead of entries."""
+    low, high, codes = random_family(300, n_rows, spread=1000, seed=7)
+    low, high = low[:2].copy(), high[:2].copy()
+    high[1, low[1] > NULL_CODE + 1] = END_CODE
+    counts = np.zeros(300, np.int64)
+
+    METHODS[name].count(METHODS[name].build(low, high), codes[:2], counts)
+
+    held = (low[:, None] <= codes[:2, :, None]) & (codes[:2, :, None] <= high[:, None])
+    assert counts.tolist() == held.all(axis=0).sum(axis=0).tolist()
 
 
 @pytest.mark.parametrize("column", range(N_COLUMNS))

@@ -65,6 +65,8 @@ def test_where_batches_are_cut_does_not_matter(
     whole = batch_of(given_rows, WIDE)
 
     def values(batch: pa.RecordBatch) -> list[object]:
-        return [strict(each) for each in as_array(evaluate(node, batch, {}), batch.num_rows).to_pylist()]
+        return [
+            strict(each) for each in as_array(evaluate(node, batch, {}), batch.num_rows).to_pylist()
+        ]
 
     assert values(whole[:at]) + values(whole[at:]) == values(whole)

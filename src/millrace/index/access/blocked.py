@@ -15,7 +15,8 @@ together there, and the rows outside their hull are not looked at.
 Invariant: box `ids[64 w + b]` is bit b of word w; its interval on the first of `columns` lies in
 `hull_low[w] .. hull_high[w]`; the list of column c and word w begins at `list_first[c, w]`.
 
-Cost: 1 to 3 ns for each row in a word's hull and column, 25 ns for each cut.
+Cost: 1 to 3 ns for each row in a word's hull and column, 25 ns for each cut. Two ranges of at
+most 1%: 2 us a row at n = 100,000 and 15 to 20 us at a million.
 Memory: 32 bytes a box and column at most.
 """
 

@@ -15,7 +15,9 @@ the L1 cache. A cut is as long as all its bitmaps fit the L2 cache.
 Invariant: a group (block, size, first, stop, first term) has the boxes `ids[first:stop]`, each
 with `size` slots, which stand one after the other in `terms`; groups come in the order of blocks.
 
-Cost: proportional to boxes x rows / 64, with the smallest constant of all methods when counting.
+Cost: proportional to boxes x rows / 64, with the smallest constant of all methods when counting:
+0.11 us a row at n = 10,000 and 0.9 us at 100,000, for five columns of 100 values, half of them
+constrained. By rank 3 us at n = 100,000 for two ranges, and too slow (70 us) at a million.
 Memory: 4 bytes a slot; a call allocates the bitmaps of a cut, at most 3 MB, and 1.3 MB of ranks.
 """
 

@@ -15,7 +15,8 @@ from `low_checks` and `high_checks`, in the order of the lists.
 Invariant: entries of node c are `node_first[c] .. node_first[c + 1]`; there `by_low` rises, and
 so does `by_high`, which has `~high`: the complement rises as the high end falls.
 
-Cost: 5 ns for each of log2(n) levels, and 3 ns for each interval that holds the row.
+Cost: 10 ns or more for each of log2(n) levels, and 6 ns for each interval that holds the row and
+is checked: 1 us a row at n = 100,000 with 5 matches, 36 us at a million with 5,000 candidates.
 Memory: 24 bytes a box, 32 more for each further column, 12 a distinct low end.
 """
 

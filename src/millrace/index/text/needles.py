@@ -140,8 +140,7 @@ def _read(plan: NeedlePlan, text: str) -> tuple[Needle, ...]:
         return tuple(
             Needle(plan.column, each, "contains", regex.ignore_case) for each in regex.literals
         )
-    like = plan.form == "like"
-    pieces = read_like(text, plan.escape).pieces if like else ((plan.form, text),)
+    pieces = read_like(text, plan.escape).pieces if plan.form == "like" else ((plan.form, text),)
     kind, needle = longest(ascii_runs(pieces) if plan.ignore_case else pieces)
     return (Needle(plan.column, needle, kind, plan.ignore_case),)
 

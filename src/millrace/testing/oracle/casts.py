@@ -75,7 +75,7 @@ def _decimal(value: Any, target: pa.DataType) -> Decimal | None:  # noqa: ANN401
         product = value * float(10**scale)
         if math.isinf(product):
             return None
-        rounded = _half_up(Decimal(product), 0).scaleb(-scale)
+        rounded = Decimal(f"{_half_up(Decimal(product), 0):f}E-{scale}")
     else:
         rounded = _half_up(Decimal(value), scale)
     with localcontext(prec=500):

@@ -85,7 +85,7 @@ def _round_float(number: float, n_digits: int, mode: str) -> float:
         return number
     if abs(n_digits) > 308:
         return number if n_digits > 0 else 0.0
-    power = 10.0 ** abs(n_digits)
+    power = float(f"1e{abs(n_digits)}")
     up = number * power if n_digits >= 0 else number / power
     if math.isinf(up):
         return number
@@ -103,7 +103,7 @@ def _sign(arrow: pa.DataType, number: Typed) -> object:
 
 
 def _abs(arrow: pa.DataType, number: Typed) -> object:
-    if number.value is None or number.value == -(2**63) and kind_of(arrow) == "integer":
+    if number.value is None or (number.value == -(2**63) and kind_of(arrow) == "integer"):
         return None
     return number.value.copy_abs() if isinstance(number.value, Decimal) else abs(number.value)
 

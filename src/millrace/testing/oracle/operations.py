@@ -70,7 +70,7 @@ def computed(operator: Operation, left: Typed, right: Typed, arrow: pa.DataType)
         digits = int(exact.scaleb(scale))
     if kind_of(arrow) == "integer":
         return digits if -(2**63) <= digits < 2**63 else None
-    return Decimal(digits).scaleb(-scale) if abs(digits) < 10**38 else None
+    return Decimal(f"{digits}E-{scale}") if abs(digits) < 10**38 else None
 
 
 def _exact(operator: Operation, one: Decimal, two: Decimal) -> Decimal:

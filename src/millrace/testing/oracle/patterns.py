@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 
-def like(text: str | None, pattern: str | None, escape: str | None, *, ignore_case: bool) -> bool | None:
+def like(
+    text: str | None, pattern: str | None, escape: str | None, *, ignore_case: bool
+) -> bool | None:
     """Compare a text with a pattern of LIKE."""
     if text is None or pattern is None:
         return None

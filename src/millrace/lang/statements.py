@@ -1,0 +1,303 @@
+"""Parsing scripts: text becomes statements.
+
+A script is statements with semicolons between them; -- and /* */ are comments. The first words
+say which statement it is; what is SQL inside it (queries, conditions) is sqlglot's, the rest is
+read here.
+
+    CREATE STREAM trades (symbol text, price double, ts timestamp)
+      TIMESTAMP BY ts DELAY 2 seconds RETAIN 1 hour KEY (symbol)
+      FROM files(path => '/data/trades/*.parquet');
+    CREATE QUERY TEMPLATE alert (sym text, low double)
+      AS SELECT * FROM trades WHERE symbol = :sym AND price > :low;
+    INSERT INTO alert VALUES ('ACME', 100), ('BOLT', 12.5);
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+from sqlglot.tokens import Token
+
+from millrace.lang import lexical
+from millrace.lang.clauses import (
+    connector,
+    constant,
+    options,
+    rest_as_condition,
+    rest_as_query,
+    schema,
+    type_text,
+)
+from millrace.lang.cursor import Cursor
+from millrace.lang.declarations import (
+    CreateQuery,
+    CreateSink,
+    CreateStream,
+    CreateTemplate,
+    CreateView,
+    DeleteRows,
+    Drop,
+    Explain,
+    FanOut,
+    InsertFile,
+    InsertRows,
+    Kind,
+    Listing,
+    Pause,
+    Read,
+    Register,
+    Show,
+    Statement,
+    UpdateRows,
+    Written,
+)
+from millrace.lang.errors import LanguageError, Span, place
+from millrace.lang.queries import FIRST_WORDS, names_only
+from millrace.lang.refusals import NOT_YET
+from millrace.plan.expressions import Scalar
+from millrace.plan.nearest import nearest
+
+_LISTINGS = ("STREAMS", "QUERIES", "TEMPLATES", "SINKS", "FAMILIES")
+_KINDS = ("STREAM", "QUERY", "TEMPLATE", "SINK")
+_FAN_OUTS = ("ROWS", "COUNTS", "SETS")
+
+
+def parse(script: str) -> list[Statement]:
+    """Return the statements of a script.
+
+    Examples
+    --------
+    >>> [str(each) for each in parse("show queries; pause query big -- for a while")]
+    ['SHOW QUERIES', 'PAUSE QUERY big']
+    """
+    pieces = ((span, lexical.tokenize(script, span)) for span in lexical.statements(script))
+    return [_statement(script, span, tokens) for span, tokens in pieces if tokens]
+
+
+def parse_one(text: str) -> Statement:
+    """Return the only statement of a text."""
+    found = parse(text)
+    if len(found) != 1:
+        message = "there is no statement" if not found else "there is more than one statement"
+        raise LanguageError(message, source=text, span=Span(0, 0))
+    return found[0]
+
+
+def _statement(script: str, span: Span, tokens: list[Token]) -> Statement:
+    cursor = Cursor(tokens, script)
+    statement = _read(cursor)
+    cursor.finish()
+    written = Written(script[span.first : span.stop], *place(script, span.first))
+    return replace(statement, written=written)
+
+
+def _read(cursor: Cursor) -> Statement:
+    word = cursor.word()
+    if word in FIRST_WORDS or names_only(cursor.tokens):
+        return Read(rest_as_query(cursor))
+    read = _STATEMENTS.get(word)
+    if read is None:
+        known = sorted({*_STATEMENTS, "SELECT"})
+        cursor.fail(
+            "statement is not understood",
+            hint=nearest(word, known) or f"A statement begins with {', '.join(known)}.",
+        )
+    cursor.index += 1
+    return read(cursor)
+
+
+def _one_of(cursor: Cursor, words: tuple[str, ...]) -> str:
+    """Read one of some words and return it in small letters."""
+    found = cursor.word()
+    if found not in words:
+        listed = ", ".join(words[:-1]) + f" or {words[-1]}"
+        cursor.fail(f"{listed} was expected here", hint=nearest(found, words))
+    cursor.index += 1
+    return found.lower()
+
+
+def _create(cursor: Cursor) -> Statement:
+    words = ("STREAM", "SINK", "QUERY", "VIEW")
+    if cursor.word() == "TABLE":
+        cursor.fail("CREATE TABLE is not executed yet", code=NOT_YET)
+    match _one_of(cursor, words):
+        case "stream":
+            return _create_stream(cursor)
+        case "sink":
+            return _create_sink(cursor)
+        case "view":
+            return _create_view(cursor)
+        case _:
+            return _create_template(cursor) if cursor.accept("TEMPLATE") else _create_query(cursor)
+
+
+def _create_stream(cursor: Cursor) -> CreateStream:
+    name, columns = cursor.name("stream"), schema(cursor)
+    found: dict[str, Any] = {}
+    while not cursor.accept("FROM"):
+        word, span = cursor.word(), cursor.span
+        read = _STREAM_CLAUSES.get(word)
+        if read is None:
+            cursor.fail(
+                f"{', '.join(_STREAM_CLAUSES)} or FROM was expected here",
+                hint=nearest(word, _STREAM_CLAUSES),
+            )
+        if word in found:
+            cursor.fail(f"{word} is given twice", span=span)
+        cursor.index += 1
+        found[word] = read(cursor)
+    if "TIMESTAMP" not in found:
+        cursor.fail("the stream has no TIMESTAMP BY", hint="Name the column of the event time.")
+    time, *order = found.pop("TIMESTAMP")
+    clauses = {"partition" if key == "PARTITION BY" else key.lower(): found[key] for key in found}
+    source = connector(cursor, "source")
+    return CreateStream(name, columns, time, source, tuple(order), **clauses)
+
+
+def _timestamp_by(cursor: Cursor) -> tuple[str, ...]:
+    cursor.expect("BY")
+    return cursor.listed(lambda: cursor.name("column"))
+
+
+_STREAM_CLAUSES: dict[str, Callable[[Cursor], Any]] = {
+    "TIMESTAMP": _timestamp_by,
+    "DELAY": lambda cursor: cursor.duration("DELAY"),
+    "RETAIN": lambda cursor: cursor.duration("RETAIN"),
+    "IDLE": lambda cursor: cursor.duration("IDLE"),
+    "PARTITION BY": lambda cursor: cursor.name("column"),
+    "KEY": lambda cursor: cursor.names("column"),
+    "JSON": lambda cursor: cursor.name("column"),
+}
+
+
+def _create_sink(cursor: Cursor) -> CreateSink:
+    name = cursor.name("sink")
+    queries: tuple[str, ...] | None = None
+    if cursor.accept("FOR") and not cursor.accept("ALL"):
+        queries = cursor.listed(lambda: cursor.name("query"))
+    if not cursor.accept("AS"):
+        cursor.expect("TO")
+    target = connector(cursor, "sink's kind")
+    fan_out = _one_of(cursor, _FAN_OUTS) if cursor.accept("AS") else "rows"
+    return CreateSink(name, target, queries, cast(FanOut, fan_out))
+
+
+def _create_query(cursor: Cursor) -> CreateQuery:
+    name = cursor.name("query")
+    into = cursor.name("feed") if cursor.accept("INTO") else None
+    cursor.expect("AS")
+    return CreateQuery(name, rest_as_query(cursor), into)
+
+
+def _create_template(cursor: Cursor) -> CreateTemplate:
+    name = cursor.name("template")
+    seen = set[str]()
+    parameters = cursor.wrapped(lambda: _parameter(cursor, seen))
+    cursor.expect("AS")
+    return CreateTemplate(name, parameters, rest_as_query(cursor))
+
+
+def _parameter(cursor: Cursor, seen: set[str]) -> tuple[str, str]:
+    span = cursor.span
+    name = cursor.name("parameter")
+    if name.casefold() in seen:
+        cursor.fail(f'parameter "{name}" is declared twice', span=span, code="CQL004")
+    seen.add(name.casefold())
+    return name, type_text(cursor)
+
+
+def _create_view(cursor: Cursor) -> CreateView:
+    name = cursor.name("view")
+    columns = cursor.names("column") if cursor.word() == "(" else ()
+    cursor.expect("AS")
+    return CreateView(name, rest_as_query(cursor), columns)
+
+
+def _register(cursor: Cursor) -> Register:
+    kind = _one_of(cursor, ("STREAM", "RELATION"))
+    name, columns = cursor.name(kind), schema(cursor)
+    given = options(cursor) if cursor.accept("WITH") else ()
+    return Register("stream" if kind == "stream" else "relation", name, columns, given)
+
+
+def _insert(cursor: Cursor) -> InsertRows | InsertFile:
+    cursor.expect("INTO")
+    name = cursor.name("template")
+    if cursor.accept("FROM"):
+        return InsertFile(name, cursor.text("the path of a file"))
+    columns = cursor.names("parameter") if cursor.word() == "(" else ()
+    cursor.expect("VALUES")
+    return InsertRows(name, _rows(cursor, len(columns)), columns)
+
+
+def _rows(cursor: Cursor, n_columns: int) -> tuple[tuple[Scalar, ...], ...]:
+    width = n_columns
+    rows: list[tuple[Scalar, ...]] = []
+    while not rows or cursor.accept(","):
+        first = cursor.span
+        row = cursor.wrapped(lambda: constant(cursor))
+        width = width or len(row)
+        if len(row) != width:
+            span = Span(first.first, cursor.last.end + 1)
+            cursor.fail(f"the row has {len(row)} values and not {width}", span=span)
+        rows.append(row)
+    return tuple(rows)
+
+
+def _update(cursor: Cursor) -> UpdateRows:
+    name = cursor.name("template")
+    cursor.expect("SET")
+    values = cursor.listed(lambda: _assignment(cursor))
+    return UpdateRows(name, values, rest_as_condition(cursor))
+
+
+def _assignment(cursor: Cursor) -> tuple[str, Scalar]:
+    name = cursor.name("parameter")
+    cursor.expect("=")
+    return name, constant(cursor)
+
+
+def _delete(cursor: Cursor) -> DeleteRows:
+    cursor.expect("FROM")
+    return DeleteRows(cursor.name("template"), rest_as_condition(cursor))
+
+
+def _drop(cursor: Cursor) -> Drop:
+    kind = cast(Kind, _one_of(cursor, _KINDS))
+    exists = cursor.accept("IF", "EXISTS")
+    return Drop(kind, cursor.name(kind), exists)
+
+
+def _pause(cursor: Cursor) -> Pause:
+    resume = cursor.last.text.upper() == "RESUME"
+    cursor.expect("QUERY")
+    return Pause(cursor.name("query"), resume)
+
+
+def _show(cursor: Cursor) -> Show:
+    return Show(cast(Listing, _one_of(cursor, _LISTINGS)))
+
+
+def _explain(cursor: Cursor) -> Explain:
+    analyze = cursor.accept("ANALYZE")
+    if cursor.accept("QUERY"):
+        return Explain(cursor.name("query"), analyze)
+    if analyze:
+        cursor.fail('"QUERY" was expected here', hint="Only a query that runs can be measured.")
+    return Explain(rest_as_query(cursor))
+
+
+_STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
+    "CREATE": _create,
+    "REGISTER": _register,
+    "INSERT": _insert,
+    "UPDATE": _update,
+    "DELETE": _delete,
+    "DROP": _drop,
+    "PAUSE": _pause,
+    "RESUME": _pause,
+    "SHOW": _show,
+    "EXPLAIN": _explain,
+}

@@ -1,0 +1,114 @@
+"""Explanations: how a query runs, with whom it shares, and how its rows are found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from millrace.engine import facts
+from millrace.index.atoms import Analysis, Analyst, Atom
+from millrace.index.text.group import has_text_tests
+from millrace.index.text.needles import access_clause
+from millrace.plan.lifting import lift_constants
+from millrace.plan.nodes import Selection
+from millrace.plan.spelling import to_text
+from millrace.session.query import Query
+from millrace.session.template import Template
+
+if TYPE_CHECKING:
+    from millrace.session.session import Session
+
+
+def explain_selection(session: Session, selection: Selection) -> str:
+    """Explain a query that is not registered."""
+    lifted = lift_constants(selection)
+    lines = [f"query    {selection}", *_plan(session, lifted.selection)]
+    return "\n".join(lines)
+
+
+def explain_query(session: Session, name: str, *, analyze: bool = False) -> str:
+    """Explain a standing query or template; with `analyze`, with what it has done."""
+    found = session.standing(name)
+    registry = session.engine.registry
+    catalog = registry.catalog
+    feed = found.feed
+    sizes = registry.family_sizes()
+    families = [
+        (catalog.families[key], n)
+        for (each, key), n in sizes.items()
+        if each == feed.name and key in catalog.families
+    ]
+    lines = []
+    for family, n_queries in families[:10]:
+        lines.append(f"family   {family.selection}")
+        lines.append(f"shared   by {n_queries:,} standing queries of {feed.kind} \"{feed.name}\"")
+        lines += _plan(session, family.selection)
+    if len(families) > 10:
+        lines.append(f"         and {len(families) - 10:,} families more")
+    if isinstance(found, Template) and not families:
+        lines.append(f"template {feed.text}")
+        lines.append("shared   by no query: nothing is inserted yet")
+    if analyze:
+        lines += _measured(session, found)
+    return "\n".join(lines)
+
+
+def _plan(session: Session, selection: Selection) -> list[str]:
+    schema = session.streams[selection.stream].schema
+    analysis = Analyst(schema, session.function_types).analyse(selection.condition)
+    lines = [f"stream   {selection.stream}: each row is answered in the epoch in which it arrives"]
+    lines += [f"index    {_clause(clause)}" for clause in analysis.clauses]
+    plans = access_clause(selection.condition) if has_text_tests(selection.condition) else None
+    if plans and selection.condition is not None:
+        columns = ", ".join(dict.fromkeys(each.column for each in plans))
+        lines.append(f"texts    one pass over {columns} finds the rows that may match")
+    lines.append(_residual(analysis))
+    return lines
+
+
+def _residual(analysis: Analysis) -> str:
+    if analysis.residual is None:
+        return "residual nothing: the index decides alone"
+    return f"residual {to_text(analysis.residual)}, on the rows that the index lets through"
+
+
+def _clause(clause: tuple[Atom, ...]) -> str:
+    return " OR ".join(_atom(each) for each in clause)
+
+
+def _atom(atom: Atom) -> str:
+    column = to_text(atom.column)
+    match atom.form:
+        case "points":
+            return f"{column} in a set: by hash"
+        case "like":
+            return f"{column} LIKE a pattern: prefixes as ranges"
+        case "null":
+            return f"{column} IS NULL"
+        case "present":
+            return f"{column} IS NOT NULL"
+    if atom.low is not None and atom.low == atom.high:
+        truth = to_text(atom.low.value) == "TRUE"
+        return f"{column}, computed once a batch" if truth else f"{column} = a constant: by hash"
+    ends = [
+        f"{sign}{'' if bound.open else '='} a constant"
+        for sign, bound in ((">", atom.low), ("<", atom.high))
+        if bound is not None
+    ]
+    return f"{column} {' and '.join(ends)}: by range"
+
+
+def _measured(session: Session, found: Query | Template) -> list[str]:
+    engine = session.engine
+    feed = found.feed.name
+    ran = session.statistics()
+    answered = sum(each.results_by_query.get(feed, 0) for each in ran)
+    seconds = sum(each.seconds.get("select", 0.0) for each in ran)
+    lines = [
+        f"answers  {answered:,} rows in the last {len(ran):,} epochs",
+        f"time     {seconds:.3f} s of matching in these epochs, for all queries together",
+    ]
+    if isinstance(found, Query):
+        verdict = facts.suspended(engine.manifest, engine.registry.population.generations)
+        if found.id in verdict:
+            lines.append(f"state    suspended: {verdict[found.id]['message']}")
+    return lines

@@ -1,0 +1,99 @@
+"""Lists of what there is, as tables: streams, queries, templates, sinks, families."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from millrace.engine import facts
+from millrace.time import print_duration
+
+if TYPE_CHECKING:
+    from millrace.session.session import Session
+
+
+def listed(session: Session, what: str) -> pa.Table:
+    """Return a list as a table; `what` is a word of SHOW."""
+    match what:
+        case "streams":
+            rows, names = _streams(session), ["name", "columns", "time", "delay", "retain"]
+        case "queries":
+            rows, names = _queries(session), ["name", "feed", "state", "asks"]
+        case "templates":
+            rows, names = _templates(session), ["name", "parameters", "queries", "asks"]
+        case "sinks":
+            rows, names = _sinks(session), ["name", "state", "epochs_behind", "rows_waiting"]
+        case _:
+            rows, names = _families(session), ["feed", "queries", "plan"]
+    return pa.table({name: [row[name] for row in rows] for name in names})
+
+
+def _streams(session: Session) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": each.name,
+            "columns": ", ".join(each.schema.names),
+            "time": each.time,
+            "delay": print_duration(each.delay),
+            "retain": "" if each.retain is None else print_duration(each.retain),
+        }
+        for each in session.streams.values()
+    ]
+
+
+def _queries(session: Session) -> list[dict[str, Any]]:
+    engine = session.engine
+    population, catalog = engine.registry.population, engine.registry.catalog
+    verdicts = facts.suspended(engine.manifest, population.generations)
+    asked = {each.feed: each.selection for each in catalog.families.values()}
+    rows = []
+    for name, qid in sorted(population.names.items()):
+        own = name in catalog.feeds
+        feed = name if own else engine.registry.feed_of(qid)
+        state = "paused" if qid in population.paused else "running"
+        state = "suspended" if qid in verdicts else state
+        rows.append({"name": name, "feed": feed, "state": state, "asks": str(asked.get(feed, ""))})
+    return rows
+
+
+def _templates(session: Session) -> list[dict[str, Any]]:
+    registry = session.engine.registry
+    templates = [each for each in registry.catalog.feeds.values() if each.kind == "template"]
+    sizes = _sizes(session)
+    return [
+        {
+            "name": each.name,
+            "parameters": ", ".join(f"{name} {kind}" for name, kind in each.parameters),
+            "queries": sum(n for (feed, _), n in sizes.items() if feed == each.name),
+            "asks": each.text,
+        }
+        for each in templates
+    ]
+
+
+def _sinks(session: Session) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": each.name,
+            "state": each.state,
+            "epochs_behind": each.lag_epochs,
+            "rows_waiting": each.backlog_rows,
+        }
+        for each in session.sinks()
+    ]
+
+
+def _families(session: Session) -> list[dict[str, Any]]:
+    families = session.engine.registry.catalog.families
+    return [
+        {"feed": feed, "queries": n, "plan": str(families[key].selection)}
+        for (feed, key), n in sorted(_sizes(session).items(), key=lambda each: -each[1])
+        if key in families
+    ]
+
+
+def _sizes(session: Session) -> dict[tuple[str, str], int]:
+    """Count the standing queries of each family."""
+    registry = session.engine.registry
+    return registry.family_sizes()

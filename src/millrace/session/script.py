@@ -1,0 +1,277 @@
+"""Scripts: statements are done one after another on a session.
+
+    for outcome in Script(session).run(text):
+        print(outcome.message)          # or outcome.table
+
+A statement that fails stops the script; those before it have taken effect, itself has not. Each
+is checked for what can be known without running when the whole script is parsed. A script is
+checked without Spark by running it on a session in memory, whose sources deliver nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from millrace.connectors.named import check_connector
+from millrace.connectors.sinks.callback import CallbackSink
+from millrace.connectors.sinks.memory import MemorySink
+from millrace.connectors.sinks.parquet import ParquetSink
+from millrace.connectors.sinks.sink import Sink
+from millrace.errors import MillraceError, PlanError, UnknownNameError
+from millrace.lang.binder import bind_condition, bind_query
+from millrace.lang.declarations import (
+    CreateQuery,
+    CreateSink,
+    CreateStream,
+    CreateTemplate,
+    CreateView,
+    DeleteRows,
+    Drop,
+    Explain,
+    InsertFile,
+    InsertRows,
+    Pause,
+    Read,
+    Register,
+    Show,
+    Statement,
+    UpdateRows,
+)
+from millrace.lang.errors import LanguageError
+from millrace.lang.queries import Parsed
+from millrace.lang.statements import parse
+from millrace.operators.select import matching, project
+from millrace.plan.bind import output_schema
+from millrace.plan.nodes import Selection
+from millrace.schema import Schema, type_name
+from millrace.session.explanation import explain_query, explain_selection
+from millrace.session.following import read_rows
+from millrace.session.listing import listed
+from millrace.session.query import Query
+from millrace.session.template import QUERY, Template
+
+if TYPE_CHECKING:
+    from millrace.session.session import Session
+
+Receiver = Callable[[str, int, pa.Table], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a statement did: a sentence, or a table for one that asks."""
+
+    statement: Statement
+    message: str = ""
+    table: pa.Table | None = None
+
+
+class Script:
+    """Does statements on a session.
+
+    Parameters
+    ----------
+    show
+        What a sink `TO console()` calls with the rows of each epoch.
+    """
+
+    def __init__(self, session: Session, show: Receiver = lambda *_: None) -> None:
+        self.session, self._show = session, show
+
+    def run(self, text: str) -> Iterator[Outcome]:
+        """Do the statements of a script; nothing is done if any of them cannot be parsed."""
+        for statement in parse(text):
+            yield self.do(statement)
+
+    def do(self, statement: Statement) -> Outcome:
+        """Do one statement."""
+        try:
+            match statement:
+                case Show(what):
+                    return Outcome(statement, table=listed(self.session, what))
+                case Explain():
+                    return Outcome(statement, self._explained(statement))
+                case Read():
+                    return Outcome(statement, table=self._read(statement))
+                case _:
+                    return Outcome(statement, self._done(statement))
+        except LanguageError:
+            raise  # it shows its place by itself
+        except MillraceError as error:
+            error.add_note(f"in the statement at line {statement.written.line}")
+            raise
+
+    def _done(self, statement: Statement) -> str:
+        match statement:
+            case CreateStream():
+                return self._create_stream(statement)
+            case CreateSink(name, _, _, _):
+                self.session.sink(self._sink(statement))
+                return f'sink "{name}" is attached'
+            case CreateQuery(name, query, into):
+                self._bound(query, {})
+                self.session.query(str(query), name=name, into=into)
+                return f'query "{name}" stands'
+            case CreateTemplate(name, parameters, query):
+                self._bound(query, dict(parameters))
+                self.session.template(name, str(query), **dict(parameters))
+                return f'template "{name}" is declared'
+            case InsertRows() | InsertFile() | UpdateRows() | DeleteRows():
+                return self._change_rows(statement)
+            case Drop():
+                return self._drop(statement)
+            case Pause(name, resume):
+                query = self._standing(name, Query)
+                query.resume() if resume else query.pause()
+                return f'query "{name}" {"goes on" if resume else "is paused"}'
+            case CreateView() | Register():
+                raise PlanError(
+                    f"{str(statement).split('(')[0].split(' AS ')[0].strip()} is not executed yet",
+                    detail=f"The statement is at line {statement.written.line}.",
+                    hint="This version runs streams, sinks, queries and templates.",
+                )
+            case _:
+                message = f"a statement of another kind: {statement}"
+                raise AssertionError(message)
+
+    def _create_stream(self, asked: CreateStream) -> str:
+        source = self.session.make_source(
+            asked.source.kind, dict(asked.source.options), asked.name, asked.schema
+        )
+        self.session.stream(
+            asked.name,
+            source,
+            time=asked.time,
+            schema=asked.schema,
+            delay=asked.delay,
+            partition=asked.partition,
+            order=asked.order,
+            key=asked.key,
+            retain=asked.retain,
+            idle=asked.idle,
+            json=asked.json,
+        )
+        return f'stream "{asked.name}" is declared'
+
+    def check_sink(self, asked: CreateSink) -> str:
+        """Return the kind of a sink if it exists and its options fit; queries it names exist."""
+        for name in asked.queries or ():
+            self.session.standing_feed(name)
+        return check_connector("sink", asked.target.kind, dict(asked.target.options))
+
+    def _sink(self, asked: CreateSink) -> Sink:
+        options = dict(asked.target.options)
+        kind = self.check_sink(asked)
+        common: dict[str, Any] = {"name": asked.name, "fan_out": asked.fan_out}
+        if kind == "parquet":
+            return ParquetSink(str(options.pop("path")), asked.queries, **common, **options)
+        if kind == "memory":
+            return MemorySink(asked.queries, **common, **options)
+        return CallbackSink(self._show, asked.queries, **common)
+
+    def _change_rows(self, asked: InsertRows | InsertFile | UpdateRows | DeleteRows) -> str:
+        template = self._standing(asked.template, Template)
+        match asked:
+            case InsertRows(_, rows, columns):
+                names = columns or tuple(name for name, _ in template.feed.parameters)
+                _require_width(asked, names, len(rows[0]))
+                table = {name: [row[at] for row in rows] for at, name in enumerate(names)}
+                return f"{len(template.insert(table)):,} queries inserted"
+            case InsertFile(_, path):
+                return f"{len(template.insert(read_rows(path))):,} queries inserted"
+            case UpdateRows(_, values, where):
+                ids = self._selected(template, where)
+                changes = {name: [value] * len(ids) for name, value in values}
+                template.update(pa.table({QUERY: ids, **changes}))
+                return f"{len(ids):,} queries changed"
+            case DeleteRows(_, where):
+                ids = self._selected(template, where)
+                template.delete(ids)
+                return f"{len(ids):,} queries deleted"
+
+    def _selected(self, template: Template, where: Parsed) -> pa.Array:
+        """Return the ids of the rows for which a condition is true."""
+        return self._where(template.rows(), where).column(QUERY).combine_chunks()
+
+    def _drop(self, asked: Drop) -> str:
+        try:
+            match asked.kind:
+                case "stream":
+                    self.session.drop_stream(asked.name)
+                case "sink":
+                    self.session.engine.delivery.detach(asked.name)
+                case "query":
+                    self._standing(asked.name, Query).drop()
+                case "template":
+                    self._standing(asked.name, Template).drop()
+        except UnknownNameError:
+            if not asked.if_exists:
+                raise
+            return f'{asked.kind} "{asked.name}" does not exist'
+        return f'{asked.kind} "{asked.name}" is dropped'
+
+    def _standing(self, name: str, kind: type[Any]) -> Any:  # noqa: ANN401  Query or Template
+        found = self.session.standing(name)
+        if not isinstance(found, kind):
+            word = "template" if kind is Template else "query"
+            raise UnknownNameError(
+                f'{word} "{name}" does not exist',
+                detail=f'"{name}" is a {"query" if kind is Template else "template"}.',
+            )
+        return found
+
+    def _explained(self, asked: Explain) -> str:
+        if isinstance(asked.query, str):
+            return explain_query(self.session, asked.query, analyze=asked.analyze)
+        return explain_selection(self.session, self._bound(asked.query, {}))
+
+    def _bound(self, query: Parsed, parameters: dict[str, str]) -> Selection:
+        """Bind a query as it stands in the script, so that an error is shown there."""
+        schemas = {name: each.schema for name, each in self.session.streams.items()}
+        return bind_query(query, schemas, self.session.function_types, parameters)
+
+    def _read(self, asked: Read) -> pa.Table:
+        """Answer a query over what a query or template holds now."""
+        from sqlglot import exp  # noqa: PLC0415
+
+        tree = asked.query.tree
+        table = tree.find(exp.Table)
+        name = "" if table is None else table.name
+        found = self.session.standing(name)
+        rows = found.rows() if isinstance(found, Template) else found.results()
+        where = tree.args.get("where")
+        if [type(each) for each in tree.selects] != [exp.Star]:
+            return self._projected(asked.query, name, rows)
+        return rows if where is None else self._where(rows, Parsed(where.this, asked.query.source))
+
+    def _where(self, rows: pa.Table, where: Parsed) -> pa.Table:
+        """Return the rows for which a condition is true."""
+        columns = {each.name: type_name(each.type) for each in rows.schema}
+        condition = bind_condition(where, columns, self.session.function_types)
+        batches = rows.combine_chunks().to_batches()
+        hits = [matching(Selection("", (), condition), each, self.session.functions)
+                for each in batches]  # fmt: skip
+        return pa.Table.from_batches(
+            [each.take(at) for each, at in zip(batches, hits, strict=True)], rows.schema
+        )
+
+    def _projected(self, query: Parsed, name: str, rows: pa.Table) -> pa.Table:
+        schema, types = Schema.from_arrow(rows.schema), self.session.function_types
+        selection = bind_query(query, {name: schema}, types)
+        answer, functions = output_schema(selection, schema, types), self.session.functions
+        batches = [
+            project(selection, each.take(matching(selection, each, functions)), answer, functions)
+            for each in rows.to_batches()
+        ]
+        return pa.Table.from_batches(batches, answer)
+
+
+def _require_width(asked: InsertRows, names: tuple[str, ...], width: int) -> None:
+    if len(names) != width:
+        raise PlanError(
+            f'a row has {width} values and template "{asked.template}" {len(names)} parameters',
+            detail=f"The parameters are {', '.join(names)}.",
+        )
