@@ -51,7 +51,7 @@ def test_the_older_engine_stops_wherever_the_newer_one_comes_in(
             older.step(epoch + 1)
         assert newer, "the point was reached"
         with stopped:
-            older.session.change({"do": "drop query", "name": "all"})
+            older.session.change({"do": "drop feed", "name": "all"})
         for each in range(epoch + 2, epoch + 5):
             if each < record.scenario.n_epochs:
                 newer[0].step(each)

@@ -98,7 +98,8 @@ def test_a_query_can_be_paused_resumed_and_dropped(session: Session) -> None:
     session.engine.delivery.pump()
 
     assert sink.table("all").column("price").to_pylist() == [1.0, 3.0]
-    assert session.engine.registry.catalog.queries == {}
+    assert session.engine.registry.catalog.feeds == {}
+    assert session.engine.registry.population.n_rows == 0
 
 
 def test_late_rows_and_dead_letters_are_tables(session: Session) -> None:
@@ -191,7 +192,7 @@ REFUSED = {
         lambda session: session.late_rows("trade"), UnknownNameError, 'Did you mean "trades"?'),
     "dropping a stream that is read": (
         lambda session: (session.query(select("trades"), name="q"), session.drop_stream("trades")),
-        PlanError, "Drop the queries first."),
+        PlanError, "Drop them first."),
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from millrace.engine.registry import Registry
 from millrace.engine.route import Router
 from millrace.engine.step import step
 from millrace.engine.streams import StreamSpec
+from millrace.index.warm import warm_access_methods, warm_texts
 from millrace.plan.bind import bind_selection
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import select
@@ -34,6 +35,8 @@ def warm() -> None:
 
 
 def _run_on_nothing() -> None:
+    warm_access_methods()
+    warm_texts()
     schema = Schema.of("name text, number bigint, price double, ts timestamp")
     spec = StreamSpec("warm", schema, "ts", key=("name", "number", "price"), retain=1, ordered=True)
     root = MemoryRoot()

@@ -16,6 +16,7 @@ index lets through. So are patterns over texts, unless a text index can take the
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import TypeAlias
@@ -43,6 +44,7 @@ from millrace.plan.expressions import (
     Parameter,
     walk,
 )
+from millrace.plan.spelling import to_json
 from millrace.schema import Schema
 
 Form: TypeAlias = OneOf["range", "like", "points", "null", "present"]
@@ -76,6 +78,11 @@ class Atom:
     high: Bound | None = None
     points: tuple[Expression, ...] = ()
     pattern: Like | None = None
+
+    @property
+    def name(self) -> str:
+        """What the column is known by."""
+        return name_of(self.column)
 
 
 Clause: TypeAlias = tuple[Atom, ...]
@@ -138,11 +145,11 @@ class Analyst:
         ):
             return None
         sides = [self._sides(each) for each in literals if isinstance(each, Compare)]
-        columns = {each[0] for each in sides if each is not None}
+        columns = {name_of(each[0]): each[0] for each in sides if each is not None}
         if None in sides or len(columns) != 1:
             return None
         points = tuple(each[2] for each in sides if each is not None)
-        return self._points(columns.pop(), points)
+        return self._points(columns.popitem()[1], points)
 
     def _points(self, column: Expression, points: tuple[Expression, ...]) -> Atom | None:
         kind = self._type(column)
@@ -213,6 +220,14 @@ class Analyst:
 
     def _type(self, node: Expression) -> pa.DataType:
         return type_of(node, self._schema, self._functions)
+
+
+def name_of(column: Expression) -> str:
+    """Spell a column, computed or not: columns are the same if they are spelt alike.
+
+    To Python `i + 1` equals `i + 1.0`, which is a column of another type.
+    """
+    return json.dumps(to_json(column))
 
 
 def _of_query(node: Expression) -> bool:

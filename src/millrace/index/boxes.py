@@ -40,11 +40,11 @@ from millrace.index.intervals import (
     evaluate_constants,
 )
 from millrace.kernels.arrays import Bools, Ints
-from millrace.plan.expressions import Expression, Parameter
+from millrace.plan.expressions import Parameter
 
-Coders = Callable[[Expression, pa.DataType], Coder]
+Coders = Callable[[str, pa.DataType], Coder]
 Interval = tuple[Ints, Ints]
-Box = dict[Expression, Interval]
+Box = dict[str, Interval]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class Boxes:
     """Boxes of the queries of one family: of which query each is, and its constrained columns."""
 
     queries: Ints
-    intervals: Mapping[Expression, Interval]
+    intervals: Mapping[str, Interval]
     verify: Bools
 
 
@@ -80,14 +80,14 @@ class Draft:
                 self._clauses.append(_evaluated(clause, parameters))
 
     @property
-    def constants(self) -> Iterator[tuple[Expression, pa.DataType, pa.Array]]:
+    def constants(self) -> Iterator[tuple[str, pa.DataType, pa.Array]]:
         """All constants, by the column that they stand beside; every column appears."""
         for clause in self._clauses:
             for atom, ends in clause:
                 for values in ends.constants() or [pa.nulls(0)]:
-                    yield atom.column, atom.type, values
+                    yield atom.name, atom.type, values
         if self._points is not None:
-            yield self._points.atom.column, self._points.atom.type, self._points.values
+            yield self._points.atom.name, self._points.atom.type, self._points.values
 
     def boxes(self, coders: Coders) -> Boxes:
         """Give the boxes, with codes; empty ones are left out."""
@@ -121,7 +121,7 @@ class Draft:
         """Give the disjoint boxes of one clause."""
         n_queries = self._n_queries
         tests = [
-            (atom.column, ends.codes(coders(atom.column, atom.type), n_queries))
+            (atom.name, ends.codes(coders(atom.name, atom.type), n_queries))
             for atom, ends in clause
         ]
         if len(tests) == 1:
@@ -137,12 +137,12 @@ class Draft:
         return _widened(found, np.logical_or.reduce([~ends.exact for _, ends in clause]))
 
     def _at_points(
-        self, queries: Ints, whole: dict[Expression, Interval], coders: Coders
-    ) -> tuple[Ints, dict[Expression, Interval]]:
+        self, queries: Ints, whole: dict[str, Interval], coders: Coders
+    ) -> tuple[Ints, dict[str, Interval]]:
         """Multiply each box of a query by the query's points."""
         points = self._points
         assert points is not None, "asked for only if there are points"
-        column = points.atom.column
+        column = points.atom.name
         codes = coders(column, points.atom.type)(points.values)
         keyed = np.unique(np.stack((points.queries, codes)), axis=1)
         wide = np.flatnonzero(points.widened)
@@ -210,17 +210,16 @@ def _above(held: Interval) -> Interval:
     return low, np.where(held[1] == MAX_CODE, EMPTY[1], high)
 
 
-def _intersection(parts: tuple[Mapping[Expression, Interval], ...]) -> Box:
+def _intersection(parts: tuple[Mapping[str, Interval], ...]) -> Box:
     whole: Box = {}
     for part in parts:
         for column, (low, high) in part.items():
-            if column in whole:
-                low, high = np.maximum(low, whole[column][0]), np.minimum(high, whole[column][1])
-            whole[column] = (low, high)
+            least, most = whole.get(column, (low, high))
+            whole[column] = (np.maximum(low, least), np.minimum(high, most))
     return whole
 
 
-def _stacked(found: list[Box], column: Expression, n_queries: int) -> Interval:
+def _stacked(found: list[Box], column: str, n_queries: int) -> Interval:
     """Put the intervals of all boxes on one column behind each other."""
     free = np.full(n_queries, NULL_CODE), np.full(n_queries, MAX_CODE)
     held = [box.get(column, free) for box in found]

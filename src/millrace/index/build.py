@@ -35,7 +35,6 @@ from millrace.index.intervals import Coder
 from millrace.index.text.group import TextQueries, has_text_tests
 from millrace.kernels.arrays import Bools, Ints, Ints32
 from millrace.plan.bind import Functions
-from millrace.plan.expressions import Expression
 from millrace.plan.nodes import Selection
 from millrace.plan.spelling import to_json
 from millrace.schema import Schema
@@ -63,7 +62,7 @@ class Standing:
 class _Group:
     """Boxes that one access method finds, and the slot of each."""
 
-    columns: tuple[Expression, ...]
+    columns: tuple[str, ...]
     slots: Ints32
     low: Ints
     high: Ints
@@ -88,7 +87,7 @@ class _Builder:
         ]
         self._slots, self._qids, self._owner, self._place = _slots_of(families)
         self._texts = _text_codes(self._drafts)
-        self._columns: dict[Expression, int] = {}
+        self._columns: dict[str, int] = {}
         self._arrays: Arrays = {}
 
     def file(self) -> list[memoryview]:
@@ -113,7 +112,7 @@ class _Builder:
                 _family_json(family, analysis, self._columns)
                 for family, analysis in zip(self._families, self._analyses, strict=True)
             ],
-            "columns": [to_json(each) for each in self._columns],
+            "columns": [json.loads(each) for each in self._columns],
             "groups": groups,
             "automata": texts,
             "arrays": {name: [each.dtype.str, each.shape] for name, each in self._arrays.items()},
@@ -127,7 +126,7 @@ class _Builder:
             yield f"parameters/{number}", family.parameters.serialize()
             yield f"schema/{number}", family.parameters.schema.serialize()
 
-    def _coder(self, column: Expression, arrow: pa.DataType) -> Coder:
+    def _coder(self, column: str, arrow: pa.DataType) -> Coder:
         if is_text(arrow):
             return self._texts[column].codes_of
         return codes_of
@@ -160,7 +159,7 @@ class _Builder:
     def _groups(self, boxes: list[Boxes]) -> list[_Group]:
         """Part the boxes by how they are found."""
         n_points = _point_counts(boxes)
-        parts: dict[Expression | None, list[tuple[Ints32, Boxes, Bools]]] = {}
+        parts: dict[str | None, list[tuple[Ints32, Boxes, Bools]]] = {}
         for slots, each in zip(self._slots, boxes, strict=True):
             for key, mine in _keyed(each, n_points):
                 parts.setdefault(key, []).append((slots[each.queries], each, mine))
@@ -198,8 +197,8 @@ def _slots_of(
     return np.split(slot_of, np.cumsum(sizes)[:-1]), qids[order], owner, place
 
 
-def _text_codes(drafts: list[Draft]) -> dict[Expression, TextCodes]:
-    constants: dict[Expression, list[pa.Array]] = {}
+def _text_codes(drafts: list[Draft]) -> dict[str, TextCodes]:
+    constants: dict[str, list[pa.Array]] = {}
     for draft in drafts:
         for column, arrow, values in draft.constants:
             if is_text(arrow):
@@ -210,9 +209,9 @@ def _text_codes(drafts: list[Draft]) -> dict[Expression, TextCodes]:
     }
 
 
-def _point_counts(boxes: list[Boxes]) -> dict[Expression, int]:
+def _point_counts(boxes: list[Boxes]) -> dict[str, int]:
     """Return for each column how many different points boxes have on it."""
-    points: dict[Expression, list[Ints]] = {}
+    points: dict[str, list[Ints]] = {}
     for each in boxes:
         for column, (low, high) in each.intervals.items():
             found = low[(low == high) & (low > NULL_CODE)]
@@ -221,10 +220,10 @@ def _point_counts(boxes: list[Boxes]) -> dict[Expression, int]:
     return {column: np.unique(np.concatenate(some)).size for column, some in points.items()}
 
 
-def _keyed(boxes: Boxes, n_points: dict[Expression, int]) -> list[tuple[Expression | None, Bools]]:
+def _keyed(boxes: Boxes, n_points: dict[str, int]) -> list[tuple[str | None, Bools]]:
     """Part a family's boxes by the column they are found by; None is no such column."""
     left = np.ones(boxes.queries.size, np.bool_)
-    found: list[tuple[Expression | None, Bools]] = []
+    found: list[tuple[str | None, Bools]] = []
     for column in sorted(boxes.intervals, key=lambda each: -n_points.get(each, 0)):
         if n_points.get(column, 0) >= FEWEST_KEYS:
             low, high = boxes.intervals[column]
@@ -237,7 +236,7 @@ def _keyed(boxes: Boxes, n_points: dict[Expression, int]) -> list[tuple[Expressi
     return found
 
 
-def _grouped(key: Expression | None, parts: list[tuple[Ints32, Boxes, Bools]]) -> _Group:
+def _grouped(key: str | None, parts: list[tuple[Ints32, Boxes, Bools]]) -> _Group:
     """Put the boxes of one group together; a column that a family does not have is free."""
     columns = dict.fromkeys(
         column
@@ -259,7 +258,7 @@ def _grouped(key: Expression | None, parts: list[tuple[Ints32, Boxes, Bools]]) -
     return _Group(tuple(columns), slots, low, high, _methods(key, low, high))
 
 
-def _methods(key: Expression | None, low: Ints, high: Ints) -> tuple[str, ...]:
+def _methods(key: str | None, low: Ints, high: Ints) -> tuple[str, ...]:
     """Choose which access methods to build; which of them serves is chosen batch by batch."""
     if not low.shape[0]:
         return ()
@@ -270,10 +269,10 @@ def _methods(key: Expression | None, low: Ints, high: Ints) -> tuple[str, ...]:
 
 
 def _family_json(
-    family: Standing, analysis: Analysis, columns: dict[Expression, int]
+    family: Standing, analysis: Analysis, columns: dict[str, int]
 ) -> dict[str, Any]:
     """Describe a family to those who will answer for it."""
-    used = {atom.column for clause in analysis.clauses for atom in clause}
+    used = {atom.name for clause in analysis.clauses for atom in clause}
     return {
         "key": family.key,
         "feed": family.feed,

@@ -85,7 +85,8 @@ def _present(values: pa.Array) -> Ints:
     elif kinds.is_date32(arrow):
         values = values.cast(pa.int32())
     whole = values.cast(pa.int64()).fill_null(0).to_numpy()
-    return np.clip(whole, LOWEST, HIGHEST) if arrow.bit_width == 64 else whole
+    codes: Ints = np.clip(whole, LOWEST, HIGHEST) if arrow.bit_width == 64 else whole
+    return codes
 
 
 def _double_codes(values: pa.Array) -> Ints:

@@ -29,7 +29,6 @@ from millrace.index.codes import (
     LOWEST,
     MAX_CODE,
     NULL_CODE,
-    codes_of,
     is_text,
     valid,
 )
@@ -114,7 +113,7 @@ def converted(
     shift = np.full(len(values), 0 if not is_open else (1 if least else -1), np.int64)
     exact = np.ones(len(values), np.bool_)
     if pa.types.is_null(values.type):
-        return pa.nulls(len(values), target), shift, exact
+        return pa.nulls(len(values), _held_as(target)), shift, exact
     if is_text(target):
         return values.cast(pa.binary()), shift, exact
     if kinds.is_floating(target):
@@ -126,6 +125,15 @@ def converted(
     if values.type == target:
         return values, shift, exact
     return pa.nulls(len(values), target), shift, ~valid(values)
+
+
+def _held_as(target: pa.DataType) -> pa.DataType:
+    """Return the type in which `converted` gives the constants beside a column."""
+    if is_text(target):
+        return pa.binary()
+    if kinds.is_floating(target):
+        return pa.float64()
+    return pa.int64() if kinds.is_integer(target) else target
 
 
 def _whole(

@@ -66,35 +66,35 @@ class BatchCodes:
     def __init__(self, batch: pa.RecordBatch, functions: Mapping[str, Function]) -> None:
         self.batch, self.functions = batch, functions
         self.memo = Memo()
-        self._values: dict[Expression, pa.Array | Exception] = {}
-        self._codes: dict[Expression, Ints] = {}
+        self._values: dict[str, pa.Array | Exception] = {}
+        self._codes: dict[str, Ints] = {}
 
-    def values(self, column: Expression) -> pa.Array:
+    def values(self, name: str, column: Expression) -> pa.Array:
         """Compute a column; an error is remembered like a value."""
-        if column not in self._values:
+        if name not in self._values:
             try:
                 found = evaluate(column, self.batch, self.functions, memo=self.memo)
                 if isinstance(found, pa.Scalar):
                     found = pa.repeat(found, self.batch.num_rows)
-                self._values[column] = found
+                self._values[name] = found
             except MemoryError:
                 raise  # says nothing about these queries: others may have taken the memory
             except Exception as cause:
-                self._values[column] = cause
-        found = self._values[column]
+                self._values[name] = cause
+        found = self._values[name]
         if isinstance(found, Exception):
             raise found
         return found
 
     def codes(self, run: IndexRun, column: int) -> Ints:
         """Return a column's codes as a file understands them."""
-        expression = run.columns[column]
+        name, expression = run.column_names[column], run.columns[column]
         texts = run.text_codes(column)
         if texts is not None:
-            return texts.codes_of(self.values(expression))
-        if expression not in self._codes:
-            self._codes[expression] = codes_of(self.values(expression))
-        return self._codes[expression]
+            return texts.codes_of(self.values(name, expression))
+        if name not in self._codes:
+            self._codes[name] = codes_of(self.values(name, expression))
+        return self._codes[name]
 
 
 class Matcher:

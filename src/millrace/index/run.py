@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from millrace.index.atoms import name_of
 from millrace.index.codes import TextCodes
 from millrace.kernels.arrays import Bools, Ints32
 from millrace.plan.expressions import Expression, Parameter, walk
@@ -91,6 +92,11 @@ class IndexRun:
     def columns(self) -> tuple[Expression, ...]:
         """The columns, computed or not, that boxes have intervals on."""
         return tuple(from_json(each) for each in self._file.meta["columns"])
+
+    @cached_property
+    def column_names(self) -> tuple[str, ...]:
+        """What the columns are known by, in all files."""
+        return tuple(name_of(each) for each in self.columns)
 
     @cached_property
     def groups(self) -> list[Group]:

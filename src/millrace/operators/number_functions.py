@@ -17,7 +17,6 @@ from millrace.operators.compare import as_type, compare
 from millrace.operators.vectors import Datum, both_valid, datum_of, masked, null, vector
 from millrace.plan.types import BIGINT, DOUBLE, kind_of, widened
 
-
 _POWERS = np.array([float(f"1e{exponent}") for exponent in range(310)])  # the last is infinite
 
 

@@ -57,8 +57,9 @@ def _plan(session: Session, selection: Selection) -> list[str]:
     analysis = Analyst(schema, session.function_types).analyse(selection.condition)
     lines = [f"stream   {selection.stream}: each row is answered in the epoch in which it arrives"]
     lines += [f"index    {_clause(clause)}" for clause in analysis.clauses]
-    plans = access_clause(selection.condition) if has_text_tests(selection.condition) else None
-    if plans and selection.condition is not None:
+    condition = selection.condition
+    plans = access_clause(condition) if condition is not None else None
+    if plans and has_text_tests(condition):
         columns = ", ".join(dict.fromkeys(each.column for each in plans))
         lines.append(f"texts    one pass over {columns} finds the rows that may match")
     lines.append(_residual(analysis))

@@ -49,7 +49,7 @@ class Following:
 
     def take(self) -> tuple[int, int]:
         """Read the table now; return how many rows came and how many went."""
-        wanted = self._template.fitted(self._read())
+        wanted = self._template.fit(self._read())
         present = self._template.rows()
         qids: list[int] = present.column(0).to_pylist()
         ids: dict[tuple[Any, ...], list[int]] = defaultdict(list)
@@ -75,7 +75,7 @@ class Following:
         while not self._stopped.wait(self._pause):
             try:
                 self.take()
-            except Exception as error:  # noqa: BLE001  whatever it is, the next reading tries again
+            except Exception as error:  # whatever it is, the next reading tries again
                 self.failure = error
                 _logger.warning("table not followed: template=%s %s", self._template.name, error)
             else:

@@ -117,7 +117,7 @@ class Script:
                 return f'query "{name}" stands'
             case CreateTemplate(name, parameters, query):
                 self._bound(query, dict(parameters))
-                self.session.template(name, str(query), **dict(parameters))
+                self.session.template(name, str(query), dict(parameters))
                 return f'template "{name}" is declared'
             case InsertRows() | InsertFile() | UpdateRows() | DeleteRows():
                 return self._change_rows(statement)
@@ -163,7 +163,7 @@ class Script:
         return check_connector("sink", asked.target.kind, dict(asked.target.options))
 
     def _sink(self, asked: CreateSink) -> Sink:
-        options = dict(asked.target.options)
+        options: dict[str, Any] = dict(asked.target.options)
         kind = self.check_sink(asked)
         common: dict[str, Any] = {"name": asked.name, "fan_out": asked.fan_out}
         if kind == "parquet":
@@ -243,6 +243,7 @@ class Script:
         found = self.session.standing(name)
         rows = found.rows() if isinstance(found, Template) else found.results()
         where = tree.args.get("where")
+        assert isinstance(tree, exp.Query), "a statement that reads is a query"
         if [type(each) for each in tree.selects] != [exp.Star]:
             return self._projected(asked.query, name, rows)
         return rows if where is None else self._where(rows, Parsed(where.this, asked.query.source))

@@ -186,13 +186,29 @@ class Session:
         """Register many queries into one feed, all or none; return their ids."""
         return self._registration.queries(texts, into=into, names=names, keep=keep)
 
-    def template(self, name: str, text: str, *, keep: int = 0, **parameters: str) -> Template:
+    def template(
+        self,
+        name: str,
+        text: str,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        keep: int = 0,
+        **more: str,
+    ) -> Template:
         """Declare a query template: `:name` in its text stands for a parameter of that type.
 
         Each row that is inserted into it is a standing query. Declaring the same template again
         changes nothing.
+
+        Parameters
+        ----------
+        parameters, more
+            The parameters and their types, such as `sym="text", low="double"`.
+        keep
+            How many rows of answers are kept for readers, beside what sinks get.
         """
-        return self._registration.template(name, text, parameters, keep=keep)
+        declared = {**(parameters or {}), **more}
+        return self._registration.template(name, text, declared, keep=keep)
 
     def standing(self, name: str) -> Query | Template:
         """Return a handle on a query or template by its name."""

@@ -51,11 +51,16 @@ class Template:
         return Family(self.name, self._selection, types, self.feed.number)
 
     def __len__(self) -> int:
-        return len(self._session.engine.registry.ids_of(self.family))
+        return len(self.ids())
+
+    def ids(self) -> list[int]:
+        """Return the ids of all its queries, ascending."""
+        found: list[int] = self._session.engine.registry.ids_of(self.family).tolist()
+        return found
 
     def insert(self, rows: Rows) -> pa.Array:
         """Register a query for each row of parameters; return their ids."""
-        return self.exchange([], self.fitted(rows))
+        return self.exchange([], self.fit(rows))
 
     def exchange(self, gone: Sequence[int], constants: pa.RecordBatch) -> pa.Array:
         """Remove queries and register others, all or none; return the ids of the new ones.
@@ -65,7 +70,7 @@ class Template:
         gone
             The ids of those to remove.
         constants
-            The parameters of those to register, as `fitted` gives them.
+            The parameters of those to register, as `fit` gives them.
         """
         changes: list[dict[str, Any]] = []
         tables: list[pa.RecordBatch] = []
@@ -78,11 +83,10 @@ class Template:
             changes.append({"do": "add queries", **added})
             tables.append(constants)
         first = self._session.record(changes, tables) if changes else []
-        return pa.array(
-            [qid + at for qid in first for at in range(constants.num_rows)], pa.uint64()
-        )
+        start = first[0] if first else 0
+        return pa.array(np.arange(start, start + constants.num_rows, dtype=np.uint64))
 
-    def fitted(self, rows: Rows) -> pa.RecordBatch:
+    def fit(self, rows: Rows) -> pa.RecordBatch:
         """Bring rows of parameters into the declared types, or name the one that does not fit."""
         return self._constants(_table(rows), dict(self.feed.parameters))
 

@@ -91,13 +91,13 @@ class Process:
         """Bring streams and queries to what they are in an epoch; done before, it does nothing."""
         session, catalog = self.session, self.engine.registry.catalog
         streams, queries = self.scenario.streams(epoch), self.scenario.queries(epoch)
-        for name in [each for each in catalog.queries if each not in queries]:
-            session.change({"do": "drop query", "name": name})
+        for name in [each for each in catalog.feeds if each not in queries]:
+            session.change({"do": "drop feed", "name": name})
         for name in [each for each in catalog.streams if each not in streams]:
             session.drop_stream(name)
         for name in [each for each in streams if each not in catalog.streams]:
             session.stream(name, **streams[name])
-        for name in [each for each in queries if each not in catalog.queries]:
+        for name in [each for each in queries if each not in catalog.feeds]:
             session.query(queries[name], name=name)
 
     def identity(self, epoch: int) -> Identity:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from millrace.engine.delivery import Delivery
-from millrace.engine.stores import query_of
+from millrace.engine.stores import answers_in
 from millrace.state.manifest import Delta, Manifest, StoreSpec, apply
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.order import sort_rows
@@ -66,7 +66,9 @@ class ResultWriter:
         """Commit an epoch without rows that drops the runs which no sink needs any more."""
         dropped = {}
         for store, state in self.manifest.stores.items():
-            needed = delivery.consumed(query_of(store) or "")
+            found = answers_in(store)
+            assert found is not None, "there are no other stores"
+            needed = delivery.consumed(found[1], found[0])
             gone = [run.id for run in state.runs if needed is None or run.epoch < needed]
             dropped[store] = tuple(gone)
         delta = Delta(self.manifest.epoch + 1, term=0, dropped=dropped)

@@ -17,18 +17,15 @@ from millrace.engine.tally import Segment, Tally
 from millrace.plan.nodes import select
 from millrace.schema import Schema
 from millrace.state.manifest import Manifest, apply
+from millrace.testing.registering import add_feed
 
 SCHEMA = Schema.of("x bigint, ts timestamp")
 
 
-def catalog() -> Catalog:
+def catalog(keep: int = 0) -> Catalog:
     stream = StreamSpec("s", SCHEMA, "ts", 5, retain=100, idle=10)
-    query = {
-        "qid": 0, "name": "q", "selection": select("s", "x").to_json(), "answer": [["x", "bigint"]],
-        "generation": 0, "paused": False,
-    }  # fmt: skip
     made = Catalog().apply({"do": "add stream", "stream": stream.to_json()})
-    return made.apply({"do": "add query", "query": query})
+    return made.apply(add_feed("q", select("s", "x"), schema=SCHEMA, keep=keep))
 
 
 def decision(epoch: int = 0, **words: Any) -> Decision:
@@ -61,7 +58,7 @@ def receipts() -> list[Receipt]:
 
 
 def composed(given: list[Receipt], manifest: Manifest | None = None, **words: Any) -> Any:
-    parts = {"term": 1, "dropped": {}, "verdicts": {}, **words}
+    parts = {"term": 1, "dropped": {}, "suspended": {}, **words}
     return compose(manifest or Manifest(), catalog(), decision(), given, **parts)
 
 
@@ -83,18 +80,21 @@ def test_history_becomes_one_run_of_all_shards_and_answers_one_a_shard() -> None
     assert manifest.facts["seen"] == {"s": {"p0": 1_000, "p1": 1_000}}
 
 
-def test_nothing_is_kept_of_a_query_that_failed() -> None:
-    delta = composed(receipts(), verdicts={1: {"generation": 0}})
+def test_verdicts_are_facts() -> None:
+    delta = composed(receipts(), suspended={1: {"generation": 0}})
 
-    assert list(delta.added) == ["rows/s.1"]
-    assert delta.facts["counts"]["results"] == 0
     assert delta.facts["suspended"] == {"1": {"generation": 0}}
+
+
+def test_a_store_of_answers_is_made_when_there_are_some() -> None:
+    assert "results/q.1" in composed(receipts()).created
+    assert sorted(composed([]).created) == ["dead letters", "late/s.1", "rows/s.1"]
 
 
 def test_a_partition_that_had_rows_is_not_idle() -> None:
     idle = {"s": ["p0", "p9"]}
     delta = compose(
-        Manifest(), catalog(), decision(idle=idle), receipts(), term=1, dropped={}, verdicts={}
+        Manifest(), catalog(), decision(idle=idle), receipts(), term=1, dropped={}, suspended={}
     )
 
     assert delta.facts["idle"] == {"s": ["p9"]}
@@ -106,14 +106,45 @@ def test_answers_go_when_every_sink_has_passed_them(
 ) -> None:
     manifest = apply(Manifest(), composed(receipts()))
 
-    gone = consumed_runs(manifest, lambda _query: needed)
+    gone = consumed_runs(manifest, catalog(), lambda _feed, _form: needed)
 
     assert gone == ({"results/q.1": dropped} if dropped else {})
 
 
+@pytest.mark.parametrize(
+    ("keep", "left"), [(0, []), (1, [2]), (3, [2]), (4, [1, 2]), (7, [0, 1, 2]), (99, [0, 1, 2])]
+)
+def test_the_newest_answers_are_kept_for_readers_by_whole_epochs(
+    keep: int, left: list[int]
+) -> None:
+    manifest = Manifest()
+    for epoch in range(3):
+        delta = compose(
+            manifest, catalog(), decision(epoch), receipts(), term=1, dropped={}, suspended={}
+        )
+        manifest = apply(manifest, delta)
+
+    gone = consumed_runs(manifest, catalog(keep), lambda _feed, _form: None)
+
+    runs = manifest.stores["results/q.1"].runs
+    assert sorted({run.epoch for run in runs if run.id not in gone.get("results/q.1", ())}) == left
+
+
+def test_of_a_query_that_was_declared_anew_the_old_answers_are_not_kept() -> None:
+    manifest = apply(Manifest(), composed(receipts()))
+    dropped = catalog().apply({"do": "drop feed", "name": "q"})
+    anew = dropped.apply(add_feed("q", select("s", "x"), schema=SCHEMA, keep=99))
+
+    gone = consumed_runs(manifest, anew, lambda _feed, _form: None)
+
+    assert gone == {"results/q.1": (0, 1, 2)}
+
+
 def test_a_dropped_query_keeps_its_store_while_answers_wait_and_a_stream_does_not() -> None:
     manifest = apply(Manifest(), composed(receipts()))
-    empty = compose(manifest, Catalog(sequence=4), decision(1), [], term=1, dropped={}, verdicts={})
+    empty = compose(
+        manifest, Catalog(sequence=4), decision(1), [], term=1, dropped={}, suspended={}
+    )
 
     assert sorted(empty.removed) == ["late/s.1", "rows/s.1"]
     after = apply(manifest, empty)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -15,19 +16,20 @@ from millrace import failpoints
 from millrace.connectors.files import Files
 from millrace.connectors.sinks import MemorySink
 from millrace.engine import facts
-from millrace.engine.catalog import QuerySpec
 from millrace.engine.decision import Decision, Identity
 from millrace.engine.epoch import Execution, reconsidered
 from millrace.engine.inprocess import InProcess
 from millrace.engine.local import Feed
 from millrace.engine.receipt import Receipt
+from millrace.engine.registry import read_catalog
+from millrace.engine.standing import sources_of
 from millrace.engine.streams import StreamSpec
 from millrace.engine.supervise import ExecutionError
 from millrace.engine.tally import Segment, Tally
 from millrace.errors import StoreFullError
 from millrace.operators.select import Function
-from millrace.plan.term import call, col
 from millrace.plan.nodes import Selection, select
+from millrace.plan.term import call, col
 from millrace.session import Query, Session
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.root import Data, Root
@@ -168,7 +170,7 @@ class Played:
             if each.asked.first == number:
                 self.session.query(each.selection, name=each.asked.name)
             if each.asked.stop == number:
-                self.session.change({"do": "drop query", "name": each.asked.name})
+                self.session.change({"do": "drop feed", "name": each.asked.name})
 
     def run_one(
         self,
@@ -185,9 +187,10 @@ class Played:
     def last_decision(self) -> Decision:
         return Decision.read(self.root, self.root.list("epochs/")[-1].name)
 
-    @property
-    def queries(self) -> list[QuerySpec]:
-        return list(self.session.engine.registry.catalog.queries.values())
+    def query(self, name: str) -> Query:
+        found = self.session.standing(name)
+        assert isinstance(found, Query)
+        return found
 
     def _run(
         self,
@@ -332,7 +335,7 @@ def test_answers_of_a_dropped_query_are_delivered_and_then_forgotten() -> None:
     played = Played(configuration("plain"))
     played.session.query(select("kafka"), name="all")
     played.run_one(0, only("kafka", rows(1, 2, 3)), pump=False)
-    played.session.change({"do": "drop query", "name": "all"})
+    played.session.change({"do": "drop feed", "name": "all"})
     played.run_one(1, only("kafka", {}))
 
     assert played.sink.n_rows("all") == 3
@@ -369,34 +372,103 @@ class Exploding:
         self.n_runs += 1
         if self.n_runs == 1:
             raise ExecutionError("no room", signature="full", blames_query=False)
-        running = self.culprits - set(decision.suspended)
+        running = self.culprits & self.running(decision)
         if running:
             raise ExecutionError(f"died of {min(running)}", signature=f"died of {min(running)}")
         return self.inner.execute(decision)
 
+    def running(self, decision: Decision) -> set[int]:
+        """Find who would be answered, as the tasks do."""
+        catalog = read_catalog(self.inner.root, decision.catalog)
+        sources = sources_of(self.inner.root, catalog, decision, "kafka")
+        outs = [np.zeros(each.run.n, np.bool_) if each.out is None else each.out for each in sources]
+        pairs = zip(sources, outs, strict=True)
+        return {qid for each, out in pairs for qid in each.run.qids[~out].tolist()}
+
 
 @pytest.mark.parametrize("culprits", [{3}, {1, 8}, {2, 3, 4}])
+@pytest.mark.parametrize("alone", [True, False])
 def test_queries_that_take_tasks_down_are_quarantined_and_the_others_go_on(
-    culprits: set[int],
+    culprits: set[int], *, alone: bool
 ) -> None:
+    """Whether each has a feed of its own, or all are of one family."""
     played = Played(configuration("plain"))
     for number in range(1, 9):
-        played.session.query(select("kafka", "at"), name=f"q{number}")
-    qids = {each.name: each.qid for each in played.queries}
-    guilty = {qids[f"q{number}"] for number in culprits}
+        asked = select("kafka", "at", where=col("at") > -number)
+        into = None if alone else "shared"
+        played.session.query(asked, name=f"q{number}", into=into, keep=100)
+    queries = {number: played.query(f"q{number}") for number in range(1, 9)}
+    guilty = {queries[number].id for number in culprits}
 
     played.run_one(0, only("kafka", rows(1, 2)), wrap=lambda inner: Exploding(inner, guilty))
 
-    for number in range(1, 9):
-        query = Query(played.session, f"q{number}")
+    for number, query in queries.items():
         if number in culprits:
             assert query.failure is not None
             assert query.failure["code"] == "quarantined"
-            assert query.failure["message"] == f"died of {query.spec.qid}"
-            assert played.sink.n_rows(query.name) == 0
+            assert query.failure["message"] == f"died of {query.id}"
+            assert query.results().num_rows == 0
         else:
             assert query.failure is None
-            assert played.sink.n_rows(query.name) == 2
+            assert query.results().num_rows == 2
+    assert played.sink.n_rows() == 2 * (8 - len(culprits))
+
+
+def test_a_culprit_that_was_dropped_after_the_epoch_was_decided_is_still_found() -> None:
+    played = Played(configuration("plain"))
+    played.session.query(select("kafka", "at"), name="good")
+    bad = played.session.query(select("kafka", "tag"), name="bad")
+
+    class DroppedMeanwhile(Exploding):
+        def execute(self, decision: Decision) -> list[Receipt]:
+            if self.n_runs == 1:
+                bad.drop()
+            return super().execute(decision)
+
+    played.run_one(
+        0, only("kafka", rows(1, 2)), wrap=lambda inner: DroppedMeanwhile(inner, {bad.id})
+    )
+
+    assert (played.sink.n_rows("good"), played.sink.n_rows("bad")) == (2, 0)
+    played.run_one(1, only("kafka", rows(3, first=2)))
+    assert played.session.engine.manifest.facts["suspended"] == {}
+
+
+def test_what_a_quarantined_query_computes_is_computed_no_more() -> None:
+    """It is quarantined because computing it ends the process."""
+    calls: list[int] = []
+
+    def deadly(values: pa.Array) -> pa.Array:
+        calls.append(len(values))
+        return values
+
+    class Dying(Exploding):
+        def execute(self, decision: Decision) -> list[Receipt]:
+            receipts = self.inner.execute(decision)
+            if calls:
+                calls.clear()
+                raise ExecutionError("died", signature="died")
+            return receipts
+
+    played = Played(configuration("plain"))
+    played.session.function("deadly", deadly, returns="double")
+    shared = {"into": "shared", "keep": 10}
+    dead = [
+        played.session.query(select("kafka", "at", where=call("deadly", col("value")) > 0), **shared),
+        played.session.query(select("kafka", at=call("deadly", col("value")).cast("bigint")), **shared),
+    ]
+    fine = played.session.query(select("kafka", "at", where=col("value") >= 0.0), **shared)
+    played.session.sink(MemorySink("shared", name="counts", fan_out="counts"))
+    functions = {"deadly": deadly}
+
+    played.run_one(
+        0, only("kafka", rows(1, 2)), functions=functions, wrap=lambda inner: Dying(inner, set())
+    )
+    played.run_one(1, only("kafka", rows(3, first=2)), functions=functions)
+
+    assert [each.failure is not None for each in dead] == [True, True]
+    assert fine.results().num_rows == 3
+    assert calls == []
 
 
 def test_a_query_that_raises_is_suspended_with_nothing_kept_until_it_is_resumed() -> None:

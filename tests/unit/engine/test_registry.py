@@ -117,9 +117,9 @@ def test_tasks_read_the_catalog_that_was_published() -> None:
     registry = Registry.open(root)
     catalogs = []
     for number in range(3):
-        catalogs.append(registry.record([add(f"s{number}")]))
-        registry.publish(catalogs[-1])
-        registry.publish(catalogs[-1])
+        registry.record([add(f"s{number}")])
+        catalogs.append(registry.publish({}))
+        registry.publish({})
 
     assert [read_catalog(root, each.file) for each in catalogs] == catalogs
     registry.forget_before(catalogs[-1].sequence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -10,38 +11,42 @@ import pytest
 from millrace.engine import chunk as kinds
 from millrace.engine import outgoing
 from millrace.engine.arrivals import from_rows
-from millrace.engine.catalog import Catalog, QuerySpec
 from millrace.engine.chunk import Chunk
 from millrace.engine.decision import Decision, Identity
-from millrace.engine.route import Router, active_queries
+from millrace.engine.registry import Registry
+from millrace.engine.route import Router
+from millrace.engine.standing import sources_of
 from millrace.engine.streams import StreamSpec
 from millrace.engine.tally import Tally
 from millrace.operators.keys import bucket_of, hash_columns
-from millrace.plan.term import col
 from millrace.plan.nodes import select
+from millrace.plan.term import col
 from millrace.schema import Schema
+from millrace.state.memory_root import MemoryRoot
+from millrace.testing.registering import ask
 
 SCHEMA = Schema.of("x bigint, ts timestamp")
 SPEC = StreamSpec("s", SCHEMA, "ts", 5, key=("x",), retain=100, ordered=True, born=1)
-ANSWER = pa.schema([("x", pa.int64())])
-QUERIES = {
-    name: QuerySpec(qid, name, select("s", "x", where=col("x") >= low), ANSWER, paused=paused)
-    for qid, (name, low, paused) in enumerate(
-        [("all", 0, False), ("none", 1_000, False), ("paused", 0, True), ("out", 0, False)], 1
-    )
+ROOT = MemoryRoot()
+REGISTRY = Registry.open(ROOT)
+REGISTRY.record([{"do": "add stream", "stream": SPEC.to_json()}])
+QIDS = {
+    name: ask(REGISTRY, name, select("s", "x", where=col("x") >= low), schema=SCHEMA)
+    for name, low in [("all", 0), ("none", 1_000), ("paused", 0), ("out", 0)]
 }
-CATALOG = Catalog(9, 9, {"s": SPEC}, QUERIES)
+REGISTRY.record([{"do": "pause", "qids": [QIDS["paused"]]}])
+CATALOG = REGISTRY.publish({})
 
 
 def decision(*, spread: bool = False) -> Decision:
     return Decision(
-        Identity("q", 0, "d"), 0, 1, 77, "c", {"s": {"": 10}}, suspended=(4,),
-        shards=(0, 300, 700, 1024), spread=spread,
+        Identity("q", 0, "d"), 0, 1, 77, CATALOG.file, {"s": {"": 10}}, suspended=(QIDS["out"],),
+        shards=(0, 300, 700, 1024), spread=spread, wanted=dict.fromkeys(QIDS, ["rows"]),
     )  # fmt: skip
 
 
 def routed(times: list[int | None], *, task: int = 1, spread: bool = False) -> list[Chunk]:
-    router = Router(SPEC, decision(spread=spread), CATALOG, task=task, functions={})
+    router = Router(SPEC, decision(spread=spread), CATALOG, ROOT, task=task, functions={})
     columns = [range(len(times)), pa.array(times, pa.timestamp("us", "UTC"))]
     batch = pa.RecordBatch.from_arrays([pa.array(each) for each in columns], names=["x", "ts"])
     halves = (batch.slice(0, len(times) // 2), batch.slice(len(times) // 2))
@@ -56,10 +61,20 @@ def tally(chunks: list[Chunk]) -> Tally:
 
 
 def test_queries_that_are_paused_suspended_or_of_other_streams_do_not_run() -> None:
-    running = active_queries(CATALOG, decision(), "s")
+    (source,) = sources_of(ROOT, CATALOG, decision(), "s")
 
-    assert [each.name for each in running] == ["all", "none"]
-    assert active_queries(CATALOG, decision(), "other") == []
+    assert source.out is not None
+    assert source.run.qids[~source.out].tolist() == [QIDS["all"], QIDS["none"]]
+    assert sources_of(ROOT, CATALOG, decision(), "other") == []
+
+
+def test_in_a_probe_only_its_families_run() -> None:
+    for families in ((), tuple(REGISTRY.catalog.families_of("none"))):
+        (source,) = sources_of(ROOT, CATALOG, replace(decision(), families=families), "s")
+
+        assert source.out is not None
+        asked = [QIDS["none"]] if families else []
+        assert source.run.qids[~source.out].tolist() == asked
 
 
 def test_every_row_goes_where_it_belongs_and_is_counted() -> None:

@@ -44,14 +44,13 @@ from millrace.plan.expressions import (
     Literal,
     Matches,
     Not,
-    Parameter,
 )
 from millrace.plan.lifting import Lifted, lift_constants
 from millrace.plan.nodes import Output, Selection
-from millrace.schema import Schema, type_named
+from millrace.schema import Schema, type_name, type_named
 from millrace.state.memory_root import MemoryRoot
 from millrace.testing.expression_strategies import expressions
-from millrace.testing.strategies import batch_of, rows, values
+from millrace.testing.strategies import batch_of, rows
 
 SCHEMA = Schema.of(
     "o boolean, k tinyint, i int, b bigint, f float, x double, m decimal(5,2), n decimal(38,6), "
@@ -70,6 +69,7 @@ TROUBLE: dict[str, tuple[Any, ...]] = {
     "timestamp": (datetime(1970, 1, 1, tzinfo=UTC), datetime(2024, 2, 29, 12, tzinfo=UTC),
                   datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)),
 }  # fmt: skip
+N_EXAMPLES = int(__import__("os").environ.get("N_EX","200"))
 ACCESS = ["auto", *METHODS]
 Row = dict[str, Any]
 Pair: TypeAlias = tuple[int, int]
@@ -117,7 +117,7 @@ class Asking:
             for column in SCHEMA:
                 value = row[column.name]
                 if value is not None:
-                    self.pools[word(str(_named(column.name)))].append(value)
+                    self.pools[word(_named(column.name))].append(value)
 
     def one(self, options: Sequence[Any]) -> Any:
         return self.draw(st.sampled_from(options))
@@ -148,7 +148,7 @@ class Asking:
         return self.one(tests)(column, group)
 
     def constant(self, group: tuple[str, ...]) -> Expression:
-        kind = word(str(_named(self.one(group))))
+        kind = word(_named(self.one(group)))
         return Literal(self.one(self.pools[kind]))
 
     def comparison(self, column: Expression, group: tuple[str, ...]) -> Expression:
@@ -203,8 +203,6 @@ class Asking:
 
 
 def _named(column: str) -> str:
-    from millrace.schema import type_name  # noqa: PLC0415
-
     return type_name(SCHEMA.type_of(column))
 
 
@@ -320,8 +318,8 @@ def pairs_of(
     batch: pa.RecordBatch,
     access: str = "auto",
     *,
-    out: list[Bools | None] | None = None,
-    wanted: list[Bools | None] | None = None,
+    out: Sequence[Bools | None] | None = None,
+    wanted: Sequence[Bools | None] | None = None,
 ) -> Counter[Pair]:
     sources = [Source(run, mask) for run, mask in zip(runs, out or [None] * len(runs), strict=True)]
     matcher = Matcher(sources, FUNCTIONS, access)
@@ -333,11 +331,19 @@ def pairs_of(
     return found
 
 
-def counts_of(runs: list[IndexRun], batches: list[pa.RecordBatch], access: str) -> Counter[int]:
-    matcher = Matcher([Source(run) for run in runs], FUNCTIONS, access)
+def counts_of(
+    runs: list[IndexRun],
+    batches: list[pa.RecordBatch],
+    access: str,
+    *,
+    out: Sequence[Bools | None] | None = None,
+    wanted: Sequence[Bools | None] | None = None,
+) -> Counter[int]:
+    sources = [Source(run, mask) for run, mask in zip(runs, out or [None] * len(runs), strict=True)]
+    matcher = Matcher(sources, FUNCTIONS, access)
     totals = [np.zeros(run.n, np.int64) for run in runs]
     for batch in batches:
-        matcher.count(batch, totals, [None] * len(runs))
+        matcher.count(batch, totals, wanted or [None] * len(runs))
     assert not matcher.failures.causes
     found: Counter[int] = Counter()
     for run, total in zip(runs, totals, strict=True):
@@ -345,14 +351,120 @@ def counts_of(runs: list[IndexRun], batches: list[pa.RecordBatch], access: str) 
     return +found
 
 
-@settings(report_multiple_bugs=False)
+def asked(*conditions: Expression, lift: bool = True, **columns: list[Any]) -> World:
+    """Rows given by their columns, and a family for each condition."""
+    n_rows = max(map(len, columns.values()))
+    given_rows = [
+        {each.name: columns.get(each.name, [None] * n_rows)[row] for each in SCHEMA}
+        for row in range(n_rows)
+    ]
+    families = []
+    for condition in conditions:
+        lifted = lifted_of(condition, lift=lift)
+        assert lifted is not None
+        families.append((lifted, [lifted.values]))
+    return World(given_rows, families)
+
+
+A_NULL_TEXT = asked(IsNull(Column("s")), Not(IsNull(Column("s"))), s=[None, "a"])
+NAN_AMONG_POINTS = asked(In(Column("x"), (Literal(nan), Literal(1.0))), x=[nan, 1.0, 2.0])
+NULL_AMONG_POINTS = asked(
+    In(Column("s"), (Literal("a"), Literal(None))), In(Column("k"), (Literal(None), Literal(1))),
+    s=["a", None, "b"], k=[1, None, 2],
+)  # fmt: skip
+POINTS_OF_TWO_TYPES = asked(
+    In(Column("i"), (Literal(1), Literal(1.5), Literal(Decimal(2)))),
+    Either(Compare("=", Column("i"), Literal(1)), Compare("=", Column("i"), Literal(2.0))),
+    i=[1, 2, 3],
+)
+A_DOUBLE_BESIDE_DECIMALS = asked(
+    Compare(">", Column("m"), Literal(0.101)), m=[Decimal("0.10"), Decimal("0.11")]
+)
+ONE_IS_NOT_TRUE = asked(
+    Compare(">", Column("i"), Literal(1)), Compare("<", Column("x"), Literal(1.0)),
+    lift=False, i=[1, 2, None], x=[0.5, 1.0, nan],
+)  # fmt: skip
+COLUMNS_EQUAL_TO_PYTHON = asked(
+    Compare(">", Arithmetic("+", Column("i"), Literal(1)), Literal(2)),
+    Compare(">", Arithmetic("+", Column("i"), Literal(1.0)), Literal(2.5)),
+    Either(
+        Compare("=", Arithmetic("+", Column("i"), Literal(1)), Literal(2)),
+        Compare("=", Arithmetic("+", Column("i"), Literal(1.0)), Literal(2.5)),
+    ),
+    i=[1, 2],
+)
+
+
+@settings(max_examples=N_EXAMPLES)
 @given(worlds(), st.sampled_from([1, 8]), st.sampled_from([1, 2]))
+@example(A_NULL_TEXT, 8, 1)
+@example(NAN_AMONG_POINTS, 1, 1)
+@example(NULL_AMONG_POINTS, 1, 1)
+@example(POINTS_OF_TWO_TYPES, 1, 1)
+@example(A_DOUBLE_BESIDE_DECIMALS, 8, 1)
+@example(ONE_IS_NOT_TRUE, 8, 1)
+@example(COLUMNS_EQUAL_TO_PYTHON, 8, 1)
 def test_agrees_with_asking_each_query(world: World, fewest_keys: int, n_files: int) -> None:
     with patch.object(build, "FEWEST_KEYS", fewest_keys):
         runs = runs_of(world, n_files)
-    asked = expected(world)
-    of_query = Counter(query for _, query in asked.elements())
+    found = expected(world)
+    of_query = Counter(query for _, query in found.elements())
 
     for access in ACCESS:
-        assert pairs_of(runs, world.batch, access) == asked, access
+        assert pairs_of(runs, world.batch, access) == found, access
         assert counts_of(runs, [world.batch], access) == of_query, access
+
+
+@settings(max_examples=50)
+@given(worlds(), st.integers(0, 7), st.sampled_from(ACCESS))
+def test_where_batches_are_cut_does_not_matter(world: World, at: int, access: str) -> None:
+    runs, batch = runs_of(world, 1), world.batch
+    parts = [batch[:at], batch[at:]]
+
+    first, second = (pairs_of(runs, each, access) for each in parts)
+
+    moved = Counter({(row + at, query): n for (row, query), n in second.items()})
+    assert first + moved == pairs_of(runs, batch, access)
+    assert counts_of(runs, parts, access) == counts_of(runs, [batch], access)
+
+
+@settings(max_examples=50)
+@given(worlds(), st.integers(0, 99), st.sampled_from(ACCESS))
+def test_who_is_out_or_not_wanted_has_no_pairs(world: World, seed: int, access: str) -> None:
+    runs, random = runs_of(world, 2), np.random.default_rng(seed)
+    out = [random.random(run.n) < 0.3 for run in runs]
+    wanted = [random.random(run.n) < 0.7 for run in runs]
+    left = {
+        int(query)
+        for run, gone, some in zip(runs, out, wanted, strict=True)
+        for query in run.qids[~gone & some]
+    }
+
+    found = pairs_of(runs, world.batch, access, out=out, wanted=wanted)
+    counts = counts_of(runs, [world.batch], access, out=out, wanted=wanted)
+
+    kept = {pair: n for pair, n in pairs_of(runs, world.batch).items() if pair[1] in left}
+    assert found == Counter(kept)
+    assert counts == Counter(query for _, query in found.elements())
+
+
+@pytest.mark.parametrize("access", ACCESS)
+def test_a_function_that_raises_fails_the_queries_that_call_it_and_no_other(access: str) -> None:
+    called = Call("twice", (Column("x"),))
+    world = asked(
+        Compare(">", called, Literal(1.0)),
+        Compare(">", Column("x"), Literal(1.0)),
+        Compare(">", Column("x"), called),
+        Both(Compare(">", Column("x"), Literal(0.0)), Compare("<", Column("x"), called)),
+        x=[0.5, 2.0],
+    )
+    runs = runs_of(world, 1)
+
+    def broken(_: pa.Array) -> pa.Array:
+        raise ValueError("no luck")
+
+    matcher = Matcher([Source(run) for run in runs], {"twice": broken}, access)
+    [pairs] = matcher.pairs(world.batch, [None])
+
+    assert pairs.run.qids[pairs.slots].tolist() == [1]
+    assert sorted(matcher.failures.causes) == [0, 2, 3]

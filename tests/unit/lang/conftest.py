@@ -7,21 +7,18 @@ import pytest
 
 from millrace.schema import Schema
 
-STREAMS = {
-    "trades": Schema.of(
-        "symbol text, price double, size int, amount decimal(10, 2), ts timestamp, day date, "
-        "ok boolean, raw binary"
-    ),
-    "Quotes": Schema.of("symbol text, bid double, ask double, weight float, number bigint"),
-}
-FUNCTIONS = {"score": pa.float64()}
 
-
-@pytest.fixture
+@pytest.fixture(scope="session")
 def streams() -> dict[str, Schema]:
-    return STREAMS
+    return {
+        "trades": Schema.of(
+            "symbol text, price double, size int, amount decimal(10, 2), ts timestamp, "
+            "day date, ok boolean, raw binary"
+        ),
+        "Quotes": Schema.of("symbol text, bid double, ask double, weight float, number bigint"),
+    }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def functions() -> dict[str, pa.DataType]:
-    return FUNCTIONS
+    return {"score": pa.float64()}

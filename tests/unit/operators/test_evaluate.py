@@ -12,11 +12,22 @@ from hypothesis import strategies as st
 
 from millrace.errors import PlanError
 from millrace.operators.evaluate import evaluate
+from millrace.operators.functions import FUNCTIONS
 from millrace.operators.vectors import as_array
 from millrace.plan.bind import bind_expression
-from millrace.plan.expressions import Expression
+from millrace.plan.expressions import (
+    Both,
+    Compare,
+    Comparison,
+    Either,
+    Expression,
+    Not,
+)
+from millrace.plan.signatures import SIGNATURES
+from millrace.plan.types import kind_of
 from millrace.schema import Schema
 from millrace.testing.expression_strategies import expressions
+from millrace.testing.oracle import functions as oracle
 from millrace.testing.oracle.expressions import World, value_of
 from millrace.testing.strategies import WIDE, batch_of, rows
 
@@ -65,8 +76,51 @@ def test_where_batches_are_cut_does_not_matter(
     whole = batch_of(given_rows, WIDE)
 
     def values(batch: pa.RecordBatch) -> list[object]:
-        return [
-            strict(each) for each in as_array(evaluate(node, batch, {}), batch.num_rows).to_pylist()
-        ]
+        found = as_array(evaluate(node, batch, {}), batch.num_rows)
+        return [strict(each) for each in found.to_pylist()]
 
     assert values(whole[:at]) + values(whole[at:]) == values(whole)
+
+
+CONDITIONS = expressions(WIDE, "boolean", depth=3)
+
+
+def truth(node: Expression, given_rows: list[Row]) -> list[object]:
+    node, _ = bound(node)
+    found = as_array(evaluate(node, batch_of(given_rows, WIDE), {}), len(given_rows))
+    return list(found.to_pylist())
+
+
+@given(rows(WIDE), CONDITIONS, CONDITIONS)
+def test_laws_of_three_valued_logic(
+    given_rows: list[Row], one: Expression, two: Expression
+) -> None:
+    same = [
+        (Not(Not(one)), Both(one, one)),
+        (Not(Both(one, two)), Either(Not(one), Not(two))),
+        (Not(Either(one, two)), Both(Not(one), Not(two))),
+        (Both(one, two), Both(two, one)),
+        (Either(one, Both(one, two)), Either(one, one)),
+    ]
+    for left, right in same:
+        assert truth(left, given_rows) == truth(right, given_rows)
+
+
+@given(rows(WIDE), st.data())
+def test_a_comparison_and_its_opposite_never_agree(given_rows: list[Row], data: Any) -> None:
+    left, right = (data.draw(expressions(WIDE, "floating", depth=2)) for _ in range(2))
+    pairs: tuple[tuple[Comparison, Comparison], ...] = (("=", "<>"), ("<", ">="), (">", "<="))
+    for one, other in pairs:
+        opposite = [
+            None if each is None else not each
+            for each in truth(Compare(other, left, right), given_rows)
+        ]
+        assert truth(Compare(one, left, right), given_rows) == opposite
+
+
+def test_every_function_has_a_signature_a_meaning_and_a_kernel() -> None:
+    assert set(FUNCTIONS) == set(SIGNATURES) == set(oracle.FUNCTIONS)
+
+
+def test_kinds_of_all_types_are_known() -> None:
+    assert len({kind_of(each.type) for each in WIDE}) == 8

@@ -14,6 +14,7 @@ share its standard output. It ends when its standard input ends: so it never out
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -26,6 +27,7 @@ from typing import Any
 import pyarrow as pa
 
 import millrace
+from millrace.cli.demo import alerts
 from millrace.cli.demo.questions import DELAY_SECONDS, QUESTIONS, RETAIN, SCHEMA, STREAM
 from millrace.connectors.decode import warm_decoders
 from millrace.engine.backend import Run
@@ -36,6 +38,7 @@ POLL_SECONDS = 0.05
 TRIGGER = 200 * MILLISECOND
 TARGET = 4 * SECOND  # on a slow machine, better long epochs than ever smaller ones
 NEWEST = 4
+CHANGE_SECONDS = 0.5
 
 
 class Reports:
@@ -87,6 +90,8 @@ def main(base: Path, descriptor: int) -> None:
         reports.send("root", seconds=time.monotonic() - opening, epoch=epoch)
         run = session.start()
         reports.send("open")
+        changing = threading.Thread(target=change_alerts, args=(session, run), daemon=True)
+        changing.start()
         watch(session, run, reports)
     reports.send("closed", epoch=session.engine.manifest.epoch)
     spark.stop()
@@ -114,9 +119,19 @@ def declare(session: millrace.Session, base: Path, reports: Reports) -> None:
         retain=RETAIN,
     )
     for question in QUESTIONS:
-        session.query(question.selection, name=question.name)
+        session.query(question.text, name=question.name)
+    alerts.declare(session)
     session.sink(millrace.ParquetSink(base / "answers", roll_every="2 seconds"))
     session.sink(millrace.CallbackSink(reports.answers))
+
+
+def change_alerts(session: millrace.Session, run: Run) -> None:
+    """Drop some alerts and add others, again and again, while epochs run."""
+    template = session.standing(alerts.NAME)
+    assert isinstance(template, millrace.Template), "alerts are a template"
+    while not run.wait(CHANGE_SECONDS):
+        with contextlib.suppress(millrace.MillraceError):  # the session is closing
+            alerts.change_some(template)
 
 
 def watch(session: millrace.Session, run: Run, reports: Reports) -> None:
@@ -145,6 +160,8 @@ def state(session: millrace.Session) -> dict[str, Any]:
         "rows": sum(store.rows for store in kept),
         "bytes": sum(piece.bytes for piece in manifest.pieces()),
         "files": len(manifest.files()),
+        "standing": session.engine.registry.population.n_rows,
+        "families": len(session.engine.registry.catalog.families),
         "sinks": [[each.name, each.state, each.next_epoch - 1] for each in session.sinks()],
     }
 

@@ -44,7 +44,8 @@ def line(story: Story) -> str:
         f"epoch p50 {print_seconds(quantile(story.epoch_seconds(), 0.5))}",
         f"p99 {print_seconds(quantile(story.epoch_seconds(), 0.99))}",
         f"lag {print_seconds(story.lag)}",
-        f"{counts.get('results', 0):,} answers",
+        f"{story.state.get('standing', 0):,} queries",
+        f"{story.match_rate():,.0f} matches/s",
         f"{counts.get('late', 0)} late",
         f"{counts.get('dead', 0)} dead",
     ]

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from millrace.cli.demo import alerts
 from millrace.cli.demo.questions import QUESTIONS, STREAM
 from millrace.cli.demo.trades import Ledger
 from millrace.engine.statistics import EpochStatistics
@@ -19,6 +20,7 @@ from millrace.engine.statistics import EpochStatistics
 Phase: TypeAlias = Literal["starting", "running", "killed", "restarting", "finishing", "checking"]
 Tone: TypeAlias = Literal["plain", "bad", "good"]
 
+SHOWN = (*(each.name for each in QUESTIONS), alerts.NAME)
 RECENT = 200
 NEWEST = 4
 NOTABLE_SECONDS = 2.0
@@ -40,6 +42,7 @@ class Epoch:
     at: float
     seconds: float
     rows: int
+    matches: int = 0
 
 
 @dataclass(slots=True)
@@ -73,7 +76,7 @@ class Story:
     answers: dict[str, int] = field(default_factory=dict)
     heard_of: dict[str, int] = field(default_factory=dict)
     newest: dict[str, deque[dict[str, Any]]] = field(
-        default_factory=lambda: {each.name: deque(maxlen=NEWEST) for each in QUESTIONS}
+        default_factory=lambda: {each: deque(maxlen=NEWEST) for each in SHOWN}
     )
     merges: int = 0
     dead_letter: tuple[str, str] = ("", "")
@@ -139,6 +142,11 @@ class Story:
         recent = [each.rows for each in self.epochs if each.at > self.now - window]
         return sum(recent) / window
 
+    def match_rate(self, window: float = 2.0) -> float:
+        """Matches a second that were committed lately."""
+        recent = [each.matches for each in self.epochs if each.at > self.now - window]
+        return sum(recent) / window
+
     def epoch_seconds(self) -> list[float]:
         """How long the last epochs took."""
         return [each.seconds for each in list(self.epochs)[-RECENT:]]
@@ -165,7 +173,9 @@ class Story:
         self.last, self.state = statistics, document
         self.merges += statistics.merges
         if self.ready is not None:
-            self.epochs.append(Epoch(self.now, statistics.total_seconds, statistics.rows))
+            self.epochs.append(
+                Epoch(self.now, statistics.total_seconds, statistics.rows, statistics.results)
+            )
         elif statistics.rows:  # a warm-up, which is not measured
             self.ready = self.now
             self.phase = "running"
@@ -220,7 +230,7 @@ def _starting(story: Story) -> str:
         return "Spark is starting"
     if not story.compiled:
         return "compiling kernels, this once"
-    return "the first epoch runs" if story.opened else "declaring a stream and three queries"
+    return "the first epoch runs" if story.opened else "registering a hundred thousand queries"
 
 
 def quantile(values: Iterable[float], share: float) -> float:

@@ -21,7 +21,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from millrace.cli.demo.questions import DELAY_SECONDS, QUESTIONS, Trade
+from millrace.cli.demo import alerts
+from millrace.cli.demo.questions import DELAY_SECONDS, QUESTIONS, SYMBOLS, Trade
 from millrace.time import SECOND, print_instant
 
 PERIOD_SECONDS = 0.2
@@ -32,16 +33,7 @@ MOST_IN_A_FILE = 50_000
 VOLATILITY = 0.01
 """By what share a price moves within a second."""
 
-_OPENING = {
-    "ACME": 104.0,
-    "BOLT": 38.5,
-    "CRUX": 5.1,
-    "DYNO": 251.0,
-    "ECHO": 17.2,
-    "FLUX": 4.9,
-    "GRIT": 62.0,
-    "HALO": 880.0,
-}
+_OPENING = dict(zip(SYMBOLS, (104.0, 38.5, 5.1, 251.0, 17.2, 4.9, 62.0, 880.0), strict=True))
 
 
 @dataclass(slots=True)
@@ -52,6 +44,8 @@ class Ledger:
     ----------
     due
         For each question, the ids of the rows it accepts, and whether each is late.
+    raised
+        For each row that raises alerts which stay, how many.
     late
         The ids of all late rows.
     dead
@@ -62,8 +56,10 @@ class Ledger:
     due: dict[str, dict[int, bool]] = field(
         default_factory=lambda: {each.name: {} for each in QUESTIONS}
     )
+    raised: dict[int, int] = field(default_factory=dict)
     late: set[int] = field(default_factory=set)
     dead: Counter[str] = field(default_factory=Counter)
+    _alerts: dict[str, list[int]] = field(default_factory=alerts.thresholds)
     _ids: list[int] = field(default_factory=list)
     _moments: list[float] = field(default_factory=list)
 
@@ -75,6 +71,9 @@ class Ledger:
         for question in QUESTIONS:
             if question.accepts(trade):
                 self.due[question.name][trade.id] = late
+        n_raised = alerts.n_raised(self._alerts[trade.symbol], trade.size)
+        if n_raised:
+            self.raised[trade.id] = n_raised
 
     def give_up(self, line: str) -> None:
         """Note a line that cannot be read."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from millrace.cli.demo import alerts
 from millrace.cli.demo.questions import QUESTIONS, STREAM
 from millrace.cli.demo.trades import Ledger
 from millrace.engine.registry import Registry
@@ -56,6 +57,8 @@ def judge(base: Path, ledger: Ledger) -> list[Finding]:
         )
         for question in QUESTIONS
     ]
+    raised = compare("alerts raised, in Parquet", ledger.raised.items(), _raised(base / "answers"))
+    findings.append(raised)
     findings.append(compare("late rows", ledger.late, _late_rows(root, manifest)))
     dead = compare("dead letters", ledger.dead.elements(), _dead_letters(root, manifest))
     return [*findings, dead]
@@ -88,6 +91,20 @@ def answers(folder: Path) -> list[tuple[int, bool]]:
         table = pq.read_table(path, columns=["id", "_late"])
         found += zip(table["id"].to_pylist(), table["_late"].to_pylist(), strict=True)
     return found
+
+
+def _raised(folder: Path) -> list[tuple[int, int]]:
+    """Count, for each row, the alerts that it raised of those that stay."""
+    counts: Counter[int] = Counter()
+    for path in sorted((folder / alerts.NAME).glob("part-*.parquet")):
+        table = pq.read_table(path, columns=["id", "_query"])
+        counts.update(
+            trade
+            for trade, query in zip(*(table[each].to_pylist() for each in ("id", "_query")),
+                                    strict=True)
+            if query < alerts.FIRST_ID + alerts.N_STAYING
+        )  # fmt: skip
+    return list(counts.items())
 
 
 def _late_rows(root: Root, manifest: Manifest) -> list[int]:

@@ -18,11 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 from millrace.cli.demo import sparkline
+from millrace.cli.demo import alerts
 from millrace.cli.demo.questions import DELAY_SECONDS, QUESTIONS
-from millrace.cli.demo.story import Happening, Story, doing, quantile
+from millrace.cli.demo.story import SHOWN, Happening, Story, doing, quantile
 from millrace.cli.terminal import Glyphs, counted, print_bytes, print_seconds
 
-FIXED_LINES = 20
+FIXED_LINES = 22
 TONES = {"plain": "", "bad": "bold red", "good": "bold green"}
 WORDS_BESIDE = 49
 
@@ -32,14 +33,14 @@ def frame(story: Story, glyphs: Glyphs, *, width: int, height: int) -> Renderabl
     width = width - 2
     room = max(height - FIXED_LINES, 2)
     n_answers = 1 if room < 12 else min(4, 1 + (room - 6) // 3)
-    n_happenings = max(room - len(QUESTIONS) * (n_answers - 1), 2)
+    n_happenings = max(room - len(SHOWN) * (n_answers - 1), 2)
     parts: list[RenderableType] = [
         _header(story, glyphs, width),
         _status(story, glyphs),
         Text(),
         _flow(story, glyphs, width),
         Text(),
-        _heading("standing queries", glyphs, width),
+        _heading(_standing(story), glyphs, width),
         _queries(story, n_answers),
         Text(),
         _heading("what is kept", glyphs, width),
@@ -98,6 +99,12 @@ def _flow(story: Story, glyphs: Glyphs, width: int) -> Table:
         Text("rows in", "dim"), Text(f"{story.rate():,.0f}/s", "bold"),
         drawn(sparkline.totals(epochs, cells), held=False), Text(f"{total:,} so far", "dim"),
     )  # fmt: skip
+    n_matches = story.counts.get("results", 0)
+    matched = [(each.at, each.seconds, float(each.matches)) for each in story.epochs]
+    grid.add_row(
+        Text("matches", "dim"), Text(f"{story.match_rate():,.0f}/s", "bold"),
+        drawn(sparkline.totals(matched, cells), held=False), Text(f"{n_matches:,} so far", "dim"),
+    )  # fmt: skip
     grid.add_row(
         Text("epoch", "dim"), Text(_ms(quantile(took, 0.5)), "bold"),
         drawn(sparkline.highest([(at, each) for at, each, _ in epochs], cells)),
@@ -116,17 +123,27 @@ def _flow(story: Story, glyphs: Glyphs, width: int) -> Table:
     return grid
 
 
+def _standing(story: Story) -> str:
+    """Say how many queries stand, and in how many families."""
+    n_queries, n_families = story.state.get("standing", 0), story.state.get("families", 0)
+    if not n_queries:
+        return "standing queries"
+    return f"{n_queries:,} standing queries in {counted(n_families, 'family', 'families')}"
+
+
 def _queries(story: Story, n_answers: int) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     for justify in ("left", "left", "right", "left"):
         grid.add_column(justify=justify, no_wrap=True)
-    for question in QUESTIONS:
-        newest = list(story.newest[question.name])[-n_answers:][::-1]
+    words = {each.name: each.words for each in QUESTIONS}
+    words[alerts.NAME] = alerts.TEXT.partition(" WHERE ")[2]
+    for name in SHOWN:
+        newest = list(story.newest[name])[-n_answers:][::-1]
         rows = [_answer(each) for each in newest] or [Text("nothing yet", "dim")]
         rows += [Text()] * (n_answers - len(rows))
-        number = f"{story.answers.get(question.name, 0):,}"
+        number = f"{story.answers.get(name, 0):,}"
         found = Text.assemble((number, "bold"), (" answers", "dim"))
-        grid.add_row(Text(question.name, "cyan"), Text(f"WHERE {question.words}"), found, rows[0])
+        grid.add_row(Text(name, "cyan"), Text(f"WHERE {words[name]}"), found, rows[0])
         for row in rows[1:]:
             grid.add_row(Text(), Text(), Text(), row)
     return grid

@@ -33,6 +33,7 @@ from millrace.plan.expressions import (
     Parameter,
 )
 from millrace.plan.fold import fold
+from millrace.plan.types import kind_of
 from millrace.plan.typing import Scope, node_type
 from millrace.schema import Schema
 from millrace.testing.oracle.casts import Typed, cast_value
@@ -41,6 +42,7 @@ from millrace.testing.oracle.operations import among, compared, computed
 from millrace.testing.oracle.patterns import found, like
 
 Row: TypeAlias = Mapping[str, Any]
+_ZERO: dict[str, object] = {"integer": 0, "decimal": 0, "floating": -0.0}  # -0.0 - x is -x
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +80,14 @@ def _value(
         case Arithmetic(operator, _, _):
             return computed(operator, *operands, arrow)
         case Negative():
-            zero = Typed(pa.int64(), -0.0 if arrow == pa.float64() else 0)
-            return computed("-", zero, *operands, arrow)
+            return computed("-", Typed(pa.int64(), _ZERO[kind_of(arrow)]), *operands, arrow)
         case Case():
             return _case(operands, arrow)
         case Cast():
             return cast_value(operands[0], arrow)
         case Call(function, _):
-            if function in world.functions:
-                return world.functions[function](*values)
-            return FUNCTIONS[function](arrow, *operands)
+            ours = world.functions.get(function)
+            return ours(*values) if ours else FUNCTIONS[function](arrow, *operands)
         case Compare() | Both() | Either() | Not() | IsNull() | In() | Like() | Matches():
             return _truth(node, values)
         case _:

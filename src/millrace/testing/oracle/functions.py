@@ -96,7 +96,7 @@ def _round_float(number: float, n_digits: int, mode: str) -> float:
 
 
 def _sign(arrow: pa.DataType, number: Typed) -> object:
-    if number.value is None or number.value != number.value:
+    if number.value is None or _nan(number.value):
         return number.value
     unit = (number.value > 0) - (number.value < 0)
     return float(unit) if kind_of(arrow) == "floating" else unit
@@ -118,7 +118,11 @@ def _extreme(*, greatest: bool) -> Function:
 
 
 def _ordered(value: Any) -> Any:  # noqa: ANN401
-    return (value != value, 0.0 if value != value else value)
+    return (True, 0.0) if _nan(value) else (False, value)
+
+
+def _nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _coalesce(arrow: pa.DataType, *given: Typed) -> object:
@@ -216,7 +220,7 @@ FUNCTIONS: dict[str, Function] = {
     "exp": _double(math.exp),
     "power": _double(_power),
     "mod": lambda arrow, one, two: computed("%", one, two, arrow),
-    "is_nan": _strict(lambda number: number != number),
+    "is_nan": _strict(_nan),
     "greatest": _extreme(greatest=True),
     "least": _extreme(greatest=False),
     "coalesce": _coalesce,

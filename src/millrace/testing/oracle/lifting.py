@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from millrace.lang.dialect import CQL
+from millrace.lang.errors import LanguageError
+from millrace.lang.lexical import statements
 from millrace.lang.lift import MARK, Lifted
 
 _QUOTED = (TokenType.STRING, TokenType.HEX_STRING, TokenType.IDENTIFIER)
@@ -23,18 +26,49 @@ def tokens(text: str) -> list[tuple[TokenType, str]]:
     return found
 
 
-def literals(text: str) -> list[str]:
-    """Return the literals of a text that stand alone, as they are written, without quotes."""
+def well_formed(text: str) -> bool:
+    """Say whether every quote and every comment of a text is closed, so that it has tokens."""
+    try:
+        list(statements(text))
+        CQL().tokenize(text)
+    except LanguageError as refused:
+        return not refused.message.startswith(("text", "quoted", "comment"))
+    except SqlglotError:
+        return False
+    return True
+
+
+def flat(lifted: Lifted) -> list[str]:
+    """Return lifted literals one by one, sets taken apart, without signs."""
+    found: list[str] = []
+    for each in lifted.literals:
+        members = each if isinstance(each, tuple) else (each,)
+        signed = isinstance(each, tuple) and "\0S" not in lifted.skeleton
+        found += [member.removeprefix("-") if signed else member for member in members]
+    return found
+
+
+def literals(text: str, *, alone: bool = False) -> list[str]:
+    """Return the literals of a text as they are written, without quotes.
+
+    With `alone`, only those that no word, number or quote touches.
+    """
     found = _with_fractions(CQL().tokenize(text))
-    alone = [True] * len(found)
+    free = [True] * len(found)
     for at, (left, right) in enumerate(pairwise(found)):
         if left.end + 1 == right.start and not (_is_sign(left) or _is_sign(right)):
-            alone[at] = alone[at + 1] = False
+            free[at] = free[at + 1] = False
     return [
         each.text
-        for each, is_alone in zip(found, alone, strict=True)
-        if each.token_type in _LITERALS and (is_alone or each.token_type == TokenType.STRING)
+        for each, stands_alone in zip(found, free, strict=True)
+        if each.token_type in _LITERALS and (stands_alone or not alone)
     ]
+
+
+def within(some: list[str], more: list[str]) -> bool:
+    """Say whether a list is another one with members left out."""
+    rest = iter(more)
+    return all(each in rest for each in some)
 
 
 def substituted(lifted: Lifted) -> str:
