@@ -57,7 +57,9 @@ def main() -> None:
     title = "Many standing filters"
     if arguments.scale != 1:
         title += f", TRIED WITH {arguments.scale:g} OF THE QUERIES"
-        figures = [replace(each, note=f"scale {arguments.scale:g}; {each.note}") for each in figures]
+        figures = [
+            replace(each, note=f"scale {arguments.scale:g}; {each.note}") for each in figures
+        ]
     whole = len(chosen) == len(CASES) and arguments.rounds >= ROUNDS and arguments.scale == 1
     if arena.points:
         filters_plot.draw(arena.points, (RESULTS if whole else Path(tempfile.gettempdir())))

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 
 from bench.filters_arena import Arena, checked, compared, in_words, ratio
 from bench.filters_rivals import (
-    Input,
     Span,
     arrow_loop,
     identity,
@@ -224,9 +223,10 @@ def with_alerts(contestant: Contestant, population: Alerts) -> list[int]:
 
 
 def counted(contestant: Contestant, qids: list[int]) -> Counts:
-    """Return the counts of the newest epoch, or zeros where none was delivered."""
-    assert isinstance(contestant.sink, CountSink), "counts were asked for"
-    return contestant.sink.counts(qids)
+    """Return the counts of an epoch; all -1 if they were not the same in every epoch."""
+    sink = contestant.sink
+    assert isinstance(sink, CountSink), "counts were asked for"
+    return sink.counts(qids) if len(sink.totals) == 1 else np.full(len(qids), -1)
 
 
 def counts_in_parquet(directory: Path, qids: list[int]) -> Counts:
@@ -236,8 +236,3 @@ def counts_in_parquet(directory: Path, qids: list[int]) -> Counts:
     first = min(qids)
     assert qids == list(range(first, first + len(qids))), "ids of one call follow each other"
     return np.bincount(found - first, minlength=len(qids)).astype(np.int64)
-
-
-def yardstick(arena: Arena, given: Input) -> float:
-    """Run I once."""
-    return identity(arena.spark, given, SPAN)

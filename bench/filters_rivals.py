@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +113,7 @@ def arrow_loop(
 def join(spark: SparkSession, given: Input, span: Span, *, n_queries: int) -> float:
     """Run J, counts for each query; return its rows a second."""
     low, high = cacq(n_queries).bounds()
-    table = {"query": np.arange(n_queries)}
+    table: dict[str, Array] = {"query": np.arange(n_queries)}
     for at, name in enumerate(FIELDS):
         table |= {f"low_{name}": low[:, at], f"high_{name}": high[:, at]}
     rules = F.broadcast(spark.createDataFrame(pa.table(table)))
@@ -182,7 +182,7 @@ def count_by_arrow(batches: Batches, rules: list[Rule]) -> Counts:
 
 
 def _matching(
-    columns: list[Array], clauses: list[tuple[int, np.ufunc, np.int32]], n_rows: int
+    columns: list[Array], clauses: Sequence[tuple[int, np.ufunc, np.int32]], n_rows: int
 ) -> int:
     if not clauses:
         return n_rows

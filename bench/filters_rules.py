@@ -126,8 +126,7 @@ def log_rows(n_rows: int) -> pa.Table:
 def _rule(chance: random.Random, words: list[str]) -> Rule:
     n_clauses = chance.choices((1, 2, 3, 4), (35, 35, 20, 10))[0]
     return tuple(
-        _clause(chance, words, negated=at > 0 and chance.random() < 0.2)
-        for at in range(n_clauses)
+        _clause(chance, words, negated=at > 0 and chance.random() < 0.2) for at in range(n_clauses)
     )
 
 

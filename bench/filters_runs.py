@@ -27,21 +27,23 @@ from millrace.engine.statistics import EpochStatistics
 
 
 class CountSink(millrace.CallbackSink):
-    """Keeps the counts of the newest epoch, and remembers epochs whose counts were others."""
+    """Keeps the counts of the newest epochs, and the total of every epoch."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: int = 64) -> None:
         super().__init__(self._received, name="counts", fan_out="counts")
-        self.last: tuple[int, pa.Table] | None = None
-        self.seen: list[int] = []
+        self.tables: dict[tuple[str, int], pa.Table] = {}
+        self.totals: set[int] = set()
+        self._kept = kept
 
     def counts(self, qids: Sequence[int]) -> Counts:
         """Return the counts of these queries in the newest epoch."""
-        assert self.last is not None, "an epoch was delivered"
-        return counts_of(self.last[1], qids)
+        return counts_of(list(self.tables.values())[-1], qids)
 
-    def _received(self, _feed: str, epoch: int, table: pa.Table) -> None:
-        self.last = epoch, table
-        self.seen.append(epoch)
+    def _received(self, feed: str, epoch: int, table: pa.Table) -> None:
+        self.tables[feed, epoch] = table
+        self.totals.add(int(table["n_rows"].to_numpy().sum()))
+        if len(self.tables) > self._kept:
+            del self.tables[next(iter(self.tables))]
 
 
 class TimedParquetSink(millrace.ParquetSink):
@@ -61,7 +63,7 @@ class TimedParquetSink(millrace.ParquetSink):
 class Contestant:
     """A session over one input; `sink` says in which form answers are wanted."""
 
-    def __init__(  # noqa: PLR0913  all of it is what a run depends on
+    def __init__(
         self,
         spark: SparkSession,
         root: Path,

@@ -128,8 +128,7 @@ class Alerts:
 def alert_counts(parameters: pa.Table, rows: pa.Table) -> Counts:
     """Count each alert's rows, by a search among its symbol's sorted prices."""
     by_symbol = {
-        name: np.sort(prices)
-        for name, prices in _grouped(rows["symbol"], rows["price"].to_numpy())
+        name: np.sort(prices) for name, prices in _grouped(rows["symbol"], rows["price"].to_numpy())
     }
     found = np.zeros(parameters.num_rows, np.int64)
     for name, asking in _grouped(parameters["sym"], np.arange(parameters.num_rows)):

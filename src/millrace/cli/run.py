@@ -115,6 +115,9 @@ def _keep_going(
 
 
 def _report(session: Session, console: Console, window: float) -> None:
+    if session.engine.manifest.epoch < 0:
+        console.print(Text("waiting for the first epoch", "dim"))
+        return
     since = (time.time() - window) * 1e6
     recent = [each for each in session.statistics() if each.started >= since]
     n_rows, n_results = sum(each.rows for each in recent), sum(each.results for each in recent)

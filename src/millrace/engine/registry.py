@@ -46,6 +46,7 @@ from millrace.state.root import Root
 
 CHANGES = "registry"
 SNAPSHOTS = "registry-snapshots"
+MOST_ENTRIES = 1_024
 
 _logger = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ class Registry:
         self._root, self._log, self._number = root, log, number
         self._state, self._check = state, check
         self._publisher = Publisher(root)
+        self._logged_entries = self._logged_bytes = self._snapshot_bytes = 0
         self._waiting: list[_Request] = []
         self._queue = threading.Lock()
         self._lock = threading.RLock()
@@ -154,8 +156,11 @@ class Registry:
         failpoints.reach("register.before")
         self._check()
         changes, tables = _joined(requests)
-        self._log.append(self._number + 1, container.pack({"changes": changes}, _packed(tables)))
+        entry = container.pack({"changes": changes}, _packed(tables))
+        self._log.append(self._number + 1, entry)
         self._number += 1
+        self._logged_entries += 1
+        self._logged_bytes += sum(each.nbytes for each in entry)
         self._state.apply(changes, tables)
         failpoints.reach("register.after")
         self._tidy()
@@ -163,14 +168,25 @@ class Registry:
     def _tidy(self) -> None:
         """Take a snapshot when one is due; the change before it stands though this may fail."""
         try:
-            if self._log.due(self._number):
+            if self._worthwhile() and self._log.due(self._number):
                 meta, sections = spelt(self._state)
-                self._log.snapshot(self._number, container.pack(meta, sections))
+                packed = container.pack(meta, sections)
+                self._log.snapshot(self._number, packed)
+                self._snapshot_bytes = sum(each.nbytes for each in packed)
+                self._logged_bytes = self._logged_entries = 0
                 if not held(self._root, time.time()):
                     for entry in self._log.outdated():
                         self._root.delete(entry.name)
         except (StoreError, OSError) as error:
             _logger.warning("registry not tidied, later: %s", error)
+
+    def _worthwhile(self) -> bool:
+        """Say whether enough was logged since the last snapshot to pay for another one.
+
+        Rows that no index file holds yet are written into every snapshot.
+        """
+        much = 2 * self._logged_bytes >= self._snapshot_bytes
+        return much or self._logged_entries >= MOST_ENTRIES
 
     def publish(self, functions: Functions) -> Catalog:
         """Write the catalog and the index where tasks read them, once; return the catalog."""

@@ -126,10 +126,9 @@ def _bind(node: Expression, schema: Schema, functions: Functions) -> _Bound:
 
 def _bind_node(node: Expression, operands: list[_Bound], scope: Scope) -> _Bound:
     try:
+        _refuse_sets(operands[:1] if isinstance(node, In) else operands)
         if isinstance(node, Compare | In):
             operands = _with_instants(operands)
-        else:
-            _refuse_sets(operands)
         found = node_type(node, [each for _, each in operands], scope)
     except MillraceError as refused:
         refused.node = node if refused.node is None else refused.node

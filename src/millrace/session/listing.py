@@ -46,14 +46,13 @@ def _queries(session: Session) -> list[dict[str, Any]]:
     engine = session.engine
     population, catalog = engine.registry.population, engine.registry.catalog
     verdicts = facts.suspended(engine.manifest, population.generations)
-    asked = {each.feed: each.selection for each in catalog.families.values()}
     rows = []
     for name, qid in sorted(population.names.items()):
         own = name in catalog.feeds
         feed = name if own else engine.registry.feed_of(qid)
         state = "paused" if qid in population.paused else "running"
         state = "suspended" if qid in verdicts else state
-        rows.append({"name": name, "feed": feed, "state": state, "asks": str(asked.get(feed, ""))})
+        rows.append({"name": name, "feed": feed, "state": state, "asks": catalog.feed(feed).text})
     return rows
 
 

@@ -8,7 +8,7 @@ made if there is none yet. All changes of one call are recorded together, or non
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -34,13 +34,15 @@ if TYPE_CHECKING:
 class Asked:
     """Queries of one shape: the plan, the types of constants, and a row of constants each.
 
-    `positions` says where each stood among all queries of the call.
+    `positions` says where each stood among all queries of the call; `text` is what was asked, if
+    it was one query.
     """
 
     selection: Selection
     types: tuple[str, ...]
     rows: pa.RecordBatch
     positions: Sequence[int]
+    text: str = ""
 
 
 class Registration:
@@ -60,6 +62,7 @@ class Registration:
     ) -> Query:
         """Register one query."""
         [one] = self._asked([asked])
+        one = replace(one, text=str(asked))
         if name is not None:
             known = self._known(name, one, into)
             if known is not None:
@@ -223,8 +226,11 @@ class Registration:
         feed = self._catalog.feeds.get(into)
         answers = [self._answer(each.selection) for each in asked]
         if feed is None:
-            fresh = FeedSpec(into, asked[0].selection.stream, answers[0], kind,
-                             keep=KEPT_ROWS if keep is None else keep)  # fmt: skip
+            kept = KEPT_ROWS if keep is None else keep
+            text = asked[0].text if kind == "query" else ""
+            fresh = FeedSpec(
+                into, asked[0].selection.stream, answers[0], kind, keep=kept, text=text
+            )
             changes.append({"do": "add feed", "feed": fresh.to_json()})
             feed = fresh
         elif kind == "query" or feed.kind != "shared":

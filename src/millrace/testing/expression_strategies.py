@@ -72,10 +72,8 @@ class Writer:
         """Draw an expression of a kind, of no more levels than `depth`."""
         if depth <= 1 or self.chance(4):
             return self.leaf(kind)
-        common = [self._case, self._coalesce, self._cast]
-        productions = [*_PRODUCTIONS[kind] * 2, *(each.__func__ for each in common)]
-        made = self.one(productions)(self, kind, depth - 1)
-        return cast(Expression, made)
+        made = self.one([*_PRODUCTIONS[kind] * 2, *_FOR_ANY])
+        return cast(Expression, made(self, kind, depth - 1))
 
     def one(self, options: Any) -> Any:  # noqa: ANN401
         """Draw one of some options."""
@@ -109,22 +107,6 @@ class Writer:
             return self.leaf("integer")
         return Literal(self.draw(st.integers(-4, 8)))
 
-    def _case(self, kind: Kind, depth: int) -> Expression:
-        n_branches = self.draw(st.integers(1, 2))
-        branches = [(self.of("boolean", depth), self.of(kind, depth)) for _ in range(n_branches)]
-        return Case(tuple(branches), self.of(kind, depth))
-
-    def _coalesce(self, kind: Kind, depth: int) -> Expression:
-        function = self.one(["coalesce", "greatest", "least", "nullif", "if"])
-        parts = (self.of(kind, depth), self.of(kind, depth))
-        if function == "if":
-            return Call("if", (self.of("boolean", depth), *parts))
-        return Call(function, parts)
-
-    def _cast(self, kind: Kind, depth: int) -> Expression:
-        source = self.one(_CASTABLE[kind])
-        return Cast(self.of(source, depth), self.one(_TYPES[kind]))
-
 
 _CASTABLE: dict[Kind, tuple[Kind, ...]] = {
     "boolean": ("boolean", "integer", "text"),
@@ -136,6 +118,26 @@ _CASTABLE: dict[Kind, tuple[Kind, ...]] = {
     "date": ("text", "date", "timestamp"),
     "timestamp": ("text", "date", "timestamp"),
 }
+
+
+def _case(write: Writer, kind: Kind, depth: int) -> Expression:
+    n_branches = write.draw(st.integers(1, 2))
+    branches = [(write.of("boolean", depth), write.of(kind, depth)) for _ in range(n_branches)]
+    return Case(tuple(branches), write.of(kind, depth))
+
+
+def _choice(write: Writer, kind: Kind, depth: int) -> Expression:
+    function = write.one(["coalesce", "greatest", "least", "nullif", "if"])
+    parts = (write.of(kind, depth), write.of(kind, depth))
+    return Call(function, (write.of("boolean", depth), *parts) if function == "if" else parts)
+
+
+def _cast(write: Writer, kind: Kind, depth: int) -> Expression:
+    source = write.one(_CASTABLE[kind])
+    return Cast(write.of(source, depth), write.one(_TYPES[kind]))
+
+
+_FOR_ANY = [_case, _choice, _cast]
 
 
 def _comparison(write: Writer, _: Kind, depth: int) -> Expression:

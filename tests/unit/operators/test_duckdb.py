@@ -84,26 +84,29 @@ def _agreed(node: Expression) -> Expression:
     return Column(column)
 
 
+def _kind(node: Expression) -> str:
+    return kind_of(type_of(node, SCHEMA, {}))
+
+
 def _alike(node: Expression) -> bool:
     match node:
         case Literal(value):
             return not isinstance(value, Decimal) or abs(value) < 1000
         case Arithmetic(operator, left, right):
-            kinds = {kind_of(type_of(each, SCHEMA, {})) for each in (left, right)}
+            kinds = {_kind(each) for each in (left, right)}
             if operator == "/":
                 return kinds == {"integer"}
             return operator in ("+", "-", "||") or (operator == "*" and "decimal" not in kinds)
         case Negative(operand):
             return not isinstance(operand, Literal)
         case Call(function, arguments):
-            kinds = {kind_of(type_of(each, SCHEMA, {})) for each in arguments}
+            kinds = {_kind(each) for each in arguments}
             whole = function in ("floor", "ceil") and "integer" in kinds  # is a double there
             if function in ("left", "right") and not isinstance(arguments[1], Literal):
                 return False  # an error beyond 2^32
             return function in ALIKE and "null" not in kinds and not whole
         case Cast(operand, _):
-            kinds = kind_of(type_of(operand, SCHEMA, {})), kind_of(type_of(node, SCHEMA, {}))
-            return kinds in CASTS
+            return (_kind(operand), _kind(node)) in CASTS
         case In(_, options):
             return bool(options)
         case Like(_, pattern, escape, _):
@@ -118,7 +121,7 @@ def translated(node: Expression) -> str:
 
 
 def _translated(original: Expression, node: Expression) -> Expression:
-    if isinstance(node, Arithmetic) and kind_of(type_of(original, SCHEMA, {})) == "integer":
+    if isinstance(node, Arithmetic) and _kind(original) == "integer":
         divided = Call("divide", (node.left, node.right)) if node.operator == "/" else node
         return Call("TRY", (divided,))
     if isinstance(node, Cast | Negative) or (isinstance(node, Call) and node.function == "abs"):

@@ -95,7 +95,7 @@ def truth(node: Expression, given_rows: list[Row]) -> list[object]:
 def test_laws_of_three_valued_logic(
     given_rows: list[Row], one: Expression, two: Expression
 ) -> None:
-    same = [
+    same: list[tuple[Expression, Expression]] = [
         (Not(Not(one)), Both(one, one)),
         (Not(Both(one, two)), Either(Not(one), Not(two))),
         (Not(Either(one, two)), Both(Not(one), Not(two))),

@@ -78,9 +78,9 @@ def _value(
         case Parameter(number, _, _):
             return world.parameters[number]
         case Arithmetic(operator, _, _):
-            return computed(operator, *operands, arrow)
+            return computed(operator, operands[0], operands[1], arrow)
         case Negative():
-            return computed("-", Typed(pa.int64(), _ZERO[kind_of(arrow)]), *operands, arrow)
+            return computed("-", Typed(pa.int64(), _ZERO[kind_of(arrow)]), operands[0], arrow)
         case Case():
             return _case(operands, arrow)
         case Cast():
@@ -112,7 +112,7 @@ def _truth(
             many = any(isinstance(each, Parameter) and each.many for each in options)
             return among(values[0], values[1] if many else values[1:])
         case Like(_, _, escape, ignore_case):
-            return like(*values, escape, ignore_case=ignore_case)
+            return like(values[0], values[1], escape, ignore_case=ignore_case)
         case Matches(_, _, ignore_case):
             return found(*values, ignore_case=ignore_case)
         case _:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator as operators
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, localcontext
 from typing import Any
@@ -13,6 +14,15 @@ import pyarrow as pa
 from millrace.plan.expressions import Comparison, Operation
 from millrace.plan.types import kind_of, scale_of
 from millrace.testing.oracle.casts import Typed
+
+_COMPARE: dict[Comparison, Callable[[Any, Any], Any]] = {
+    "=": operators.eq,
+    "<>": operators.ne,
+    "<": operators.lt,
+    "<=": operators.le,
+    ">": operators.gt,
+    ">=": operators.ge,
+}
 
 
 def among(value: object, options: Sequence[object] | None) -> bool | None:
@@ -28,10 +38,7 @@ def compared(operator: Comparison, left: Any, right: Any) -> bool | None:  # noq
     if left is None or right is None:
         return None
     one, two = _ordered(left, right)
-    return {
-        "=": one == two, "<>": one != two, "<": one < two, "<=": one <= two, ">": one > two,
-        ">=": one >= two,
-    }[operator]  # fmt: skip
+    return bool(_COMPARE[operator](one, two))
 
 
 def _ordered(left: Any, right: Any) -> tuple[Any, Any]:  # noqa: ANN401

@@ -1,0 +1,268 @@
+"""Language tests: `.slt` files of statements, rows at instants, and the answers they must give.
+
+    # a comment
+    stream trades (symbol text, price double) delay 2 seconds
+    query cheap: SELECT symbol FROM trades WHERE price < 20
+    query dear into alerts: SELECT symbol
+        FROM trades WHERE price > :limit
+    error: parameter
+    template above(low double): SELECT symbol, price FROM trades WHERE price > :low
+    insert above (10), (20)
+
+    at 0  trades  ACME 12 | 'two words' NULL | BOLT 25 @-5
+    ----  cheap   + ACME
+    ----  above#1 + ACME 12 | ~ BOLT 25
+
+    pause cheap
+    delete above #2
+    at 1  trades  CRUX 15
+    ----
+
+A statement goes on where the next line is indented. `error:` after a statement says that it is
+refused, with a message that holds the text. An instant is one or more `at` lines and what follows
+them: for each query `+` before a row in time, `~` before a late one, `!` and a text if it
+failed; `----` alone means that nobody answers. Order does not matter within an instant.
+
+A stream has two columns more than it says: `at`, the time of the instant (`@` at the end of a row
+gives it another one, `@NULL` none), and `nth`, which counts the rows of the file. The queries of a
+template are `name#1`, `name#2` and so on, in the order in which they were inserted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn, TypeAlias
+
+TIME, PLACE = "at", "nth"
+"""The columns that every stream of a language test has."""
+
+_RULE = "----"
+_WORDS = ("stream", "query", "template", "insert", "update", "delete", "pause", "resume", "drop")
+_STREAM = re.compile(r"(\w+)\s*\((.*)\)\s*(?:delay\s+(.+))?", re.DOTALL)
+_QUERY = re.compile(r"(\w+)(?:\s+into\s+(\w+))?\s*:\s*(.*)", re.DOTALL)
+_TEMPLATE = re.compile(r"(\w+)\s*\(([^)]*(?:\([^)]*\)[^)]*)*)\)\s*:\s*(.*)", re.DOTALL)
+_CHANGE = re.compile(r"(\w+)\s*(.*)", re.DOTALL)
+_AT = re.compile(r"at\s+(-?[\d.]+)(?:\s+(\w+)(?:\s+(.*))?)?", re.DOTALL)
+_ANSWER = re.compile(r"([^\s+~!]+)\s*([+~!].*)", re.DOTALL)
+_SIGNED = re.compile(r"\s*([+~])\s*(.*)", re.DOTALL)
+_TOKEN = re.compile(r"\s*([xe]?'(?:[^']|'')*'|[^\s|()']+)")
+
+Tokens: TypeAlias = tuple[str, ...]
+
+
+class SltError(Exception):
+    """A file that is not written as it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A change of what is declared or asked, and the message if it is to be refused."""
+
+    line: int
+    word: str
+    name: str
+    text: str = ""
+    into: str = ""
+    error: str | None = None
+    error_line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row as it is written; `time` replaces that of its instant."""
+
+    tokens: Tokens
+    time: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What one query is to answer: signs and rows, or the text of a failure."""
+
+    name: str
+    rows: tuple[tuple[str, Tokens], ...] = ()
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """Rows that arrive together, and the answers; these stand in the lines `[first, stop)`."""
+
+    line: int
+    time: str
+    rows: tuple[tuple[str, tuple[Row, ...]], ...]
+    expected: tuple[Expected, ...]
+    first: int
+    stop: int
+
+
+Step: TypeAlias = Statement | Instant
+
+
+@dataclass(slots=True)
+class Script:
+    """A file, read."""
+
+    path: Path
+    lines: list[str]
+    steps: list[Step] = field(default_factory=list)
+
+    def fail(self, line: int, message: str) -> NoReturn:
+        """Raise, with the place."""
+        shown = self.lines[line - 1].strip() if 0 < line <= len(self.lines) else ""
+        raise SltError(f"{self.path}:{line}: {message}\n    {shown}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A line and the indented lines that continue it; `[first, stop)` counts from 1."""
+
+    first: int
+    stop: int
+    text: str
+
+
+def read_script(path: Path) -> Script:
+    """Read a file."""
+    return parse(path.read_text(encoding="utf-8"), path)
+
+
+def parse(text: str, path: Path = Path("text")) -> Script:
+    """Read the text of a file."""
+    script = Script(path, text.split("\n"))
+    pieces = _pieces(script)
+    at = 0
+    while at < len(pieces):
+        at = _step(script, pieces, at)
+    return script
+
+
+def tokens_of(text: str) -> Tokens | None:
+    """Split a row into its values; None if a quote is not closed."""
+    found, at = [], 0
+    while text[at:].strip():
+        token = _TOKEN.match(text, at)
+        if token is None:
+            return None
+        found.append(token[1])
+        at = token.end()
+    return tuple(found)
+
+
+def _pieces(script: Script) -> list[_Piece]:
+    pieces: list[_Piece] = []
+    for number, line in enumerate(script.lines, 1):
+        plain = line.rstrip()
+        if not plain.strip() or plain.lstrip().startswith("#"):
+            continue
+        if not plain[0].isspace():
+            pieces.append(_Piece(number, number + 1, plain))
+        elif pieces and pieces[-1].stop == number:
+            pieces[-1] = _Piece(pieces[-1].first, number + 1, f"{pieces[-1].text}\n{plain}")
+        else:
+            script.fail(number, "the line is indented and continues nothing")
+    return pieces
+
+
+def _step(script: Script, pieces: list[_Piece], at: int) -> int:
+    """Read one step; return where the next one begins."""
+    word, _, rest = pieces[at].text.partition(" ")
+    if word == "at":
+        return _instant(script, pieces, at)
+    if word not in _WORDS:
+        script.fail(pieces[at].first, f'"{word}" is none of at, {", ".join(_WORDS)}')
+    error, error_line, following = None, 0, at + 1
+    if following < len(pieces) and pieces[following].text.startswith("error:"):
+        error_line = pieces[following].first
+        error = pieces[following].text.removeprefix("error:").strip()
+        following += 1
+    script.steps.append(_statement(script, pieces[at], word, rest.strip(), error, error_line))
+    return following
+
+
+def _statement(  # noqa: PLR0913
+    script: Script, piece: _Piece, word: str, rest: str, error: str | None, error_line: int
+) -> Statement:
+    patterns = {"stream": _STREAM, "query": _QUERY, "template": _TEMPLATE}
+    found = patterns.get(word, _CHANGE).fullmatch(rest)
+    if found is None:
+        script.fail(piece.first, f"this is not how a {word} is written")
+    line = piece.first
+    match word:
+        case "query":
+            name, into, text = found.groups()
+            return Statement(line, word, name, text, into or "", error, error_line)
+        case "stream" | "template":
+            name, text, more = found.groups()
+            return Statement(line, word, name, text, more or "", error, error_line)
+        case _:
+            return Statement(line, word, found[1], found[2], "", error, error_line)
+
+
+def _instant(script: Script, pieces: list[_Piece], at: int) -> int:
+    line, time, rows = pieces[at].first, "", []
+    while at < len(pieces) and pieces[at].text.startswith("at "):
+        found = _AT.fullmatch(pieces[at].text)
+        if found is None:
+            script.fail(pieces[at].first, "an instant is written: at 5 stream row | row")
+        if time and found[1] != time:
+            script.fail(pieces[at].first, "what is expected of the instant before is missing")
+        time = found[1]
+        if found[2]:
+            rows.append((found[2], _rows(script, pieces[at].first, found[3] or "")))
+        at += 1
+    first = stop = pieces[at - 1].stop
+    if at == len(pieces) or not pieces[at].text.startswith(_RULE):
+        script.fail(line, "what is expected of the instant is missing; ---- expects nothing")
+    expected = []
+    while at < len(pieces) and pieces[at].text.startswith(_RULE):
+        stop = pieces[at].stop
+        told = pieces[at].text.removeprefix(_RULE).strip()
+        if told:
+            expected.append(_expected(script, pieces[at].first, told))
+        at += 1
+    script.steps.append(Instant(line, time, tuple(rows), tuple(expected), first, stop))
+    return at
+
+
+def _rows(script: Script, line: int, text: str) -> tuple[Row, ...]:
+    rows = []
+    for each in _parts(text):
+        tokens = tokens_of(each)
+        if tokens is None:
+            script.fail(line, f"a quote is not closed in {each.strip()!r}")
+        time = tokens[-1][1:] if tokens and tokens[-1].startswith("@") else None
+        rows.append(Row(tokens if time is None else tokens[:-1], time))
+    return tuple(rows)
+
+
+def _expected(script: Script, line: int, text: str) -> Expected:
+    found = _ANSWER.fullmatch(text)
+    if found is None:
+        script.fail(line, "an answer is written: ---- query + row | ~ row, or ---- query ! text")
+    name, answer = found.groups()
+    if answer.startswith("!"):
+        return Expected(name, failure=answer[1:].strip())
+    rows, sign = [], "+"
+    for each in _parts(answer):
+        signed = _SIGNED.fullmatch(each)
+        sign, rest = signed.groups() if signed else (sign, each)
+        tokens = tokens_of(rest)
+        if tokens is None:
+            script.fail(line, f"a quote is not closed in {rest.strip()!r}")
+        rows.append((sign, tokens))
+    return Expected(name, tuple(rows))
+
+
+def _parts(text: str) -> list[str]:
+    """Split at the bars that stand in no quotes."""
+    parts, quoted = [""], False
+    for character in text:
+        quoted ^= character == "'"
+        if character == "|" and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
