@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.types as tests
 
 from millrace.operators.cast import cast
-from millrace.operators.decimals import to_doubles
-from millrace.operators.vectors import Datum, null, vector
+from millrace.operators.decimals import integers, to_doubles
+from millrace.operators.vectors import Datum, datum_of, null, vector
 from millrace.plan.expressions import Comparison
-from millrace.plan.types import INSTANTS, common_type, kind_of
+from millrace.plan.types import BIGINT, INSTANTS, common_type, kind_of
 from millrace.schema import TIMESTAMP
 
 _COMPARE: dict[Comparison, str] = {
@@ -73,9 +73,8 @@ def aligned(left: Datum, right: Datum) -> tuple[Datum, Datum]:
         return narrow
     target = common_type([left.type, right.type])
     assert target is not None, "the binder lets only types through that mix"
-    if tests.is_decimal(target):  # whatever the scales are, this holds both
-        target = pa.decimal256(76, target.scale)
-        return _exact(left, target), _exact(right, target)
+    if tests.is_decimal(target):
+        return _exact(left, right, target.scale)
     return as_type(left, target), as_type(right, target)
 
 
@@ -90,10 +89,16 @@ def as_type(datum: Datum, target: pa.DataType) -> Datum:
     return cast(datum, target)
 
 
-def _exact(datum: Datum, target: pa.DataType) -> Datum:
-    if tests.is_integer(datum.type):
-        datum = datum.cast(pa.decimal128(19, 0))
-    return datum.cast(target)
+def _exact(left: Datum, right: Datum, scale: int) -> tuple[Datum, Datum]:
+    """Bring exact numbers to integers of one unit, or to decimals that hold any of ours."""
+    one, two = integers(left, scale), integers(right, scale)
+    if one.values.dtype == two.values.dtype == np.int64:
+        return datum_of(one.values, one.valid, BIGINT), datum_of(two.values, two.valid, BIGINT)
+    widest = pa.decimal256(76, scale)
+    return tuple(
+        (each.cast(pa.decimal128(19, 0)) if tests.is_integer(each.type) else each).cast(widest)
+        for each in (left, right)
+    )
 
 
 def _with_instants(left: Datum, right: Datum) -> tuple[Datum, Datum]:

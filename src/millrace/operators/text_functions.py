@@ -100,13 +100,13 @@ def substring(text: Datum, first: Datum, n_characters: Datum | None = None) -> D
     Positions before the first character count too: substring('abc', 0, 2) is 'a'.
     """
     if n_characters is None:
-        n_characters = pa.scalar(2**31, BIGINT)
+        n_characters = pa.scalar(2**42, BIGINT)
 
     def cut(rows: pa.Array, starts: pa.Array, counts: pa.Array) -> pa.Array:
         begin, count = _numbers(starts), _numbers(counts)
         valid = _valid(begin, count, rows=rows) & (count.values >= 0)
         low = np.clip(begin.values, -(2**40), 2**40) - 1
-        return slice_rows(rows, low, low + np.clip(count.values, 0, 2**41), valid)
+        return slice_rows(rows, low, low + np.clip(count.values, 0, 2**42), valid)
 
     return elementwise(cut, *texts(text), first, n_characters)
 

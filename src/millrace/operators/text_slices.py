@@ -21,29 +21,38 @@ from millrace.kernels.arrays import Bytes, Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Characters:
-    """Where the characters of texts begin. `firsts[row]` counts those of the rows before it."""
+    """Where the characters of texts begin. `firsts[row]` counts those of the rows before it.
+
+    `begins` is None where every character is one byte, and begins at the byte of its number.
+    """
 
     data: Bytes
-    begins: Ints
+    begins: Ints | None
     firsts: Ints
 
     @classmethod
     def of(cls, array: pa.Array) -> Characters:
         """Find the characters of an array of texts."""
         _, ends, buffer = array.buffers()
-        if not len(array) or ends is None:
-            return cls(np.zeros(0, np.uint8), np.zeros(1, np.int64), np.zeros(1, np.int64))
-        offsets = np.frombuffer(ends, np.int32)[array.offset :][: len(array) + 1]
-        first, stop = int(offsets[0]), int(offsets[-1])
-        data = np.zeros(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
-        data = data[first:stop]
-        begins = np.append(np.flatnonzero((data & 0xC0) != 0x80), stop - first)
-        return cls(data, begins, np.searchsorted(begins, offsets - first).astype(np.int64))
+        if not len(array) or ends is None or buffer is None:
+            return cls(np.zeros(0, np.uint8), None, np.zeros(len(array) + 1, np.int64))
+        offsets = np.frombuffer(ends, np.int32)[array.offset :][: len(array) + 1].astype(np.int64)
+        data = np.frombuffer(buffer, np.uint8)[offsets[0] : offsets[-1]]
+        offsets = offsets - offsets[0]
+        if not data.size or data.max() < 0x80:
+            return cls(data, None, offsets)
+        begin = np.append((data & 0xC0) != 0x80, True)  # noqa: FBT003  where a next one would
+        numbers = np.cumsum(begin) - 1
+        return cls(data, np.flatnonzero(begin), numbers[offsets])
 
     @property
     def lengths(self) -> Ints:
         """How many characters each row has."""
         return np.diff(self.firsts)
+
+    def byte(self, character: Ints) -> Ints:
+        """Return the byte at which a character begins, counted from the first of all rows."""
+        return character if self.begins is None else self.begins[character]
 
 
 def slice_rows(
@@ -57,8 +66,8 @@ def slice_rows(
     lengths = characters.lengths
     first = np.clip(np.where(valid, first, 0), 0, lengths)
     stop = np.maximum(np.clip(np.where(valid, stop, 0), 0, lengths), first)
-    begin = characters.begins[characters.firsts[:-1] + first]
-    sizes = characters.begins[characters.firsts[:-1] + stop] - begin
+    begin = characters.byte(characters.firsts[:-1] + first)
+    sizes = characters.byte(characters.firsts[:-1] + stop) - begin
     offsets = np.zeros(sizes.size + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
     places = np.repeat(begin - offsets[:-1], sizes) + np.arange(offsets[-1])
@@ -73,5 +82,7 @@ def slice_rows(
 def character_at(array: pa.Array, byte: Ints) -> Ints:
     """Return which character of its text, from 0, begins at a byte of it."""
     characters = Characters.of(array)
-    start = characters.begins[characters.firsts[:-1]]
+    if characters.begins is None:
+        return byte
+    start = characters.byte(characters.firsts[:-1])
     return np.searchsorted(characters.begins, start + byte) - characters.firsts[:-1]

@@ -61,7 +61,8 @@ def literals(text: str, *, alone: bool = False) -> list[str]:
     return [
         each.text
         for each, stands_alone in zip(found, free, strict=True)
-        if each.token_type in _LITERALS and (stands_alone or not alone)
+        if text[each.start : each.start + 2].lower() != "0x"  # which is refused later
+        and each.token_type in _LITERALS and (stands_alone or not alone)
     ]
 
 

@@ -43,7 +43,7 @@ class Standing:
         functions: Mapping[str, Callable[..., Any]],
         types: Mapping[str, pa.DataType],
     ) -> None:
-        self._selection, self._time = selection, time
+        self._selection, self._time, self.stream = selection, time, selection.stream
         self._world = World(schema, parameters, functions, types)
         self.failure: Exception | None = None
 

@@ -1,0 +1,89 @@
+"""Ways to run a `.slt` file: whatever is chosen here, the answers may not differ.
+
+The first way runs every file. The others run one in `share` of them, chosen by a digest of the
+name, so that a file is always run in the same ways; what a file checks is run in several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+from unittest.mock import patch
+from zlib import crc32
+
+from millrace.engine.settings import Settings
+from millrace.index.access import METHODS
+from millrace.plan.lifting import Lifted
+
+Cut: TypeAlias = Literal["instants", "rows", "random", "whole"]
+
+_PLAIN = Settings(shards=1, spread="never", backoff=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to run a file.
+
+    Parameters
+    ----------
+    cut
+        What becomes an epoch: an instant, a row, a random stretch of rows, or all rows between
+        two statements.
+    n_tasks
+        How many tasks share the rows of an epoch at most.
+    lifting
+        Whether queries that differ in constants only are of one shape.
+    shuffled
+        Whether queries that stand together are registered in random order, an epoch each.
+    crashes
+        Whether the program dies, and another one goes on, after every step.
+    """
+
+    name: str
+    settings: Settings = _PLAIN
+    cut: Cut = "instants"
+    n_tasks: int = 1
+    lifting: bool = True
+    shuffled: bool = False
+    crashes: bool = False
+    share: int = 1
+
+    def takes(self, path: Path) -> bool:
+        """Say whether a file is run in this way."""
+        return crc32(f"{self.name} {path.stem}".encode()) % self.share == 0
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Change what settings do not reach, for as long as the context lasts."""
+        if self.lifting:
+            yield
+            return
+        with patch("millrace.session.registration.lift_constants", Lifted):
+            yield
+
+
+def _forced(access: str) -> Way:
+    settings = Settings(shards=1, spread="never", backoff=0, access=access)
+    return Way(access, settings, cut="whole", share=2)
+
+
+def _sharded(n_shards: int) -> Way:
+    settings = Settings(shards=n_shards, spread="always", backoff=0)
+    return Way(f"{n_shards}-shards", settings, cut="random", n_tasks=n_shards, share=3)
+
+
+DEFAULT = Way("plain")
+WAYS = (
+    DEFAULT,
+    Way("row-by-row", cut="rows", share=3),
+    Way("cuts", cut="random", n_tasks=3, share=2),
+    Way("at-once", cut="whole", share=2),
+    Way("unshared", lifting=False, share=2),
+    Way("any-order", shuffled=True, share=3),
+    Way("crashes", crashes=True, share=3),
+    *(_forced(access) for access in METHODS),
+    *(_sharded(n_shards) for n_shards in (1, 2, 4)),
+)

@@ -1,0 +1,138 @@
+"""What a `.slt` file has declared so far, and what the oracle says it must answer.
+
+The world knows streams, queries and templates by the names of the file. It runs nothing: it is
+told of every statement that was taken, and of every instant, and asks the oracle at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from millrace.engine.streams import StreamSpec
+from millrace.lang.binder import bind_query
+from millrace.plan.bind import output_schema
+from millrace.plan.nodes import Selection
+from millrace.schema import type_named
+from millrace.testing.oracle.epochs import Asked, Epoch, outcome_of
+from millrace.testing.oracle.selections import Standing
+from millrace.testing.slt import TIME
+from millrace.testing.slt_functions import FUNCTIONS
+
+TYPES = {name: type_named(each.returns) for name, each in FUNCTIONS.items()}
+
+Answer = tuple[str, tuple[object, ...]]
+"""A sign, + or ~, and the values of a row."""
+
+
+@dataclass(slots=True)
+class Known:
+    """A standing query: its selection, its constants, and since which instant it is asked."""
+
+    selection: Selection
+    parameters: Mapping[int, Any]
+    standing: Standing | None = None
+    since: int = 0
+
+
+@dataclass(slots=True)
+class Template:
+    """A template: its parameters, and how many queries were ever inserted."""
+
+    selection: Selection
+    parameters: dict[str, str]
+    n_inserted: int = 0
+
+
+@dataclass(slots=True)
+class World:
+    """Everything that was declared, by name; a template's queries are `name#1`, `name#2`, …"""
+
+    streams: dict[str, StreamSpec] = field(default_factory=dict)
+    queries: dict[str, Known] = field(default_factory=dict)
+    templates: dict[str, Template] = field(default_factory=dict)
+    answers: dict[str, pa.Schema] = field(default_factory=dict)
+    epochs: list[Epoch] = field(default_factory=list)
+    _asked: list[Asked] = field(default_factory=list)
+    _standing: list[tuple[str, int, int, Standing]] = field(default_factory=list)
+
+    def bound(self, text: str, parameters: Mapping[str, str] | None = None) -> Selection:
+        """Bind a text over the streams there are."""
+        schemas = {name: each.schema for name, each in self.streams.items()}
+        return bind_query(text, schemas, TYPES, parameters or {})
+
+    def ask(self, name: str, selection: Selection, parameters: Mapping[int, Any]) -> None:
+        """Take in a query; from the next instant on it is asked."""
+        schema = self.streams[selection.stream].schema
+        self.answers[name] = output_schema(selection, schema, TYPES)
+        self.queries[name] = Known(selection, parameters)
+        self.resume(name)
+
+    def pause(self, name: str) -> None:
+        """Ask a query no more from the next instant on."""
+        known, now = self.queries[name], len(self.epochs)
+        if known.standing is not None:
+            self._asked.append(known.standing.asked(name, known.since, now))
+            self._standing.append((name, known.since, now, known.standing))
+            known.standing = None
+
+    def resume(self, name: str) -> None:
+        """Ask a query again, also if it had failed."""
+        self.pause(name)
+        known = self.queries[name]
+        known.standing = Standing(
+            known.selection,
+            self.streams[known.selection.stream].schema,
+            TIME,
+            parameters=known.parameters,
+            functions={each: function.one for each, function in FUNCTIONS.items()},
+            types=TYPES,
+        )
+        known.since = len(self.epochs)
+
+    def drop(self, name: str) -> None:
+        """Forget a query."""
+        self.pause(name)
+        del self.queries[name]
+
+    def of_template(self, name: str) -> list[str]:
+        """Return the queries of a template, oldest first."""
+        return [each for each in self.queries if each.startswith(f"{name}#")]
+
+    def outcome(self) -> list[dict[str, list[Answer]]]:
+        """Ask the oracle what each query answers in each instant; `!` and a text for a failure."""
+        for name in self.queries:
+            self.pause(name)
+        found = outcome_of(list(self.streams.values()), self.epochs, self._asked)
+        told: list[dict[str, list[Answer]]] = [{} for _ in self.epochs]
+        for name, answers in found.answers.items():
+            for number, _, late, values in answers:
+                row = normal(values, self.answers[name])
+                told[number].setdefault(name, []).append(("~" if late else "+", row))
+        for name, first, _, standing in self._standing:
+            if standing.failure is not None:
+                failed = self._first_failure(name, first)
+                told[failed].setdefault(name, []).append(("!", (str(standing.failure),)))
+        return told
+
+    def _first_failure(self, name: str, first: int) -> int:
+        """Find the instant in which a query fails, by asking it alone."""
+        for number in range(first, len(self.epochs)):
+            again = next(each for each in self._standing if each[:2] == (name, first))[3]
+            again.failure = None
+            spec = [self.streams[again.stream]]
+            outcome_of(spec, [self.epochs[number]], [again.asked(name, 0, 1)])
+            if again.failure is not None:
+                return number
+        raise AssertionError("a failure happens in some instant")
+
+
+def normal(values: Sequence[object], schema: pa.Schema) -> tuple[object, ...]:
+    """Bring values into the types of an answer, so that equal ones are spelt alike."""
+    return tuple(
+        pa.array([value], each.type).to_pylist()[0]
+        for value, each in zip(values, schema, strict=True)
+    )
