@@ -10,6 +10,7 @@ Cost: linear in the text. 1 MB of text takes about 0.1 s before sqlglot sees it.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -18,6 +19,7 @@ from sqlglot.tokens import Token, TokenType
 
 from millrace.lang.dialect import CQL
 from millrace.lang.errors import LanguageError, Span, quoted
+from millrace.lang.lift import without_comments
 
 LONGEST_SCRIPT = 10_000_000
 LONGEST_STATEMENT = 1_000_000
@@ -33,6 +35,7 @@ _PARTS = re.compile(
     re.VERBOSE,
 )
 _NEVER = re.compile("[\0-\x08\x0e-\x1b\ud800-\udfff]")  # control characters, half surrogates
+_EXPONENT = re.compile(r"""'[^']*'|"[^"]*"|(?P<number>[0-9.][eE][0-9]+)(?=[+-])""")
 _COMMENT_MARK = re.compile(r"/\*|\*/")
 
 
@@ -68,17 +71,31 @@ def statements(script: str) -> Iterator[Span]:
 
 def tokenize(source: str, span: Span) -> list[Token]:
     """Return the tokens of a part of a text; their positions are those in the whole text."""
+    text, gaps = _with_gaps(without_comments(source[span.first : span.stop]))
     try:
-        tokens = CQL().tokenize(source[span.first : span.stop])
+        tokens = CQL().tokenize(text)
     except SqlglotError as cause:
         raise LanguageError(
             "text is not understood", source=source, span=Span(span.first, span.first)
         ) from cause
     for token in tokens:
-        token.start += span.first
-        token.end += span.first
-        token.comments = []
+        token.start += span.first - bisect_left(gaps, token.start)
+        token.end += span.first - bisect_left(gaps, token.end)
     return tokens
+
+
+def _with_gaps(text: str) -> tuple[str, list[int]]:
+    """Put a blank behind an exponent that a sign follows, and say where these blanks are.
+
+    sqlglot reads 1e5-2 as one number.
+    """
+    pieces, gaps, copied = [], list[int](), 0
+    for found in _EXPONENT.finditer(text):
+        if found["number"]:
+            pieces.append(text[copied : found.end()])
+            gaps.append(found.end() + len(gaps))
+            copied = found.end()
+    return " ".join([*pieces, text[copied:]]), gaps
 
 
 def _semicolons(script: str) -> Iterator[int]:

@@ -12,12 +12,19 @@ from millrace.lang.columns import Slot
 from millrace.lang.lift import Place
 from millrace.lang.notes import Notes
 from millrace.plan.expressions import (
+    Arithmetic,
+    Call,
+    Case,
+    Cast,
+    Column,
     Expression,
     In,
     Like,
     Literal,
+    Negative,
     Parameter,
     Scalar,
+    children,
     walk,
 )
 from millrace.plan.fold import fold, rebuilt
@@ -60,6 +67,7 @@ class Parametrizer:
         self._by_first = {each.first: number for number, each in enumerate(places) if not each.many}
         self._sets: dict[int, None] = {}  # constants that become part of a set
         self._patterns: dict[int, Slot] = {}
+        self._pinned: set[int] = set()
         self.slots: dict[Slot, int] = {}
 
     def selection(self, settled: Selection) -> Selection:
@@ -71,6 +79,7 @@ class Parametrizer:
         return Selection(settled.stream, outputs, condition)
 
     def _expression(self, node: Expression) -> Expression:
+        self._pinned |= _beside_columns(node)
         for each in walk(node):
             if isinstance(each, In):
                 self._sets.update(dict.fromkeys(map(id, each.options)) if self._set(each) else {})
@@ -79,7 +88,11 @@ class Parametrizer:
         return fold(node, self._combine)
 
     def _combine(self, node: Expression, operands: list[Expression]) -> Expression:
-        if isinstance(node, Literal) and id(node) not in self._sets:
+        if (
+            isinstance(node, Literal)
+            and id(node) not in self._sets
+            and id(node) not in self._pinned
+        ):
             made: Expression = self._single(node)
         elif isinstance(node, In) and (slot := self._set(node)) is not None:
             made = In(operands[0], (self._parameter(slot),))
@@ -113,6 +126,25 @@ class Parametrizer:
     def _parameter(self, slot: Slot) -> Parameter:
         number = self.slots.setdefault(slot, len(self.slots))
         return Parameter(number, slot.type, slot.many)
+
+
+def _beside_columns(node: Expression) -> set[int]:
+    """Return the constants that are part of an operation on columns.
+
+    `price * 2 > 100` differs from another query in the 100 at most: as a parameter, the 2 would
+    make of `price * 2` something that no index can hold.
+    """
+    pinned: set[int] = set()
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Arithmetic | Call | Case | Cast | Negative):
+            below = list(walk(each))
+            if any(isinstance(part, Column) for part in below):
+                pinned |= {id(part) for part in below if isinstance(part, Literal)}
+                continue
+        waiting += children(each)
+    return pinned
 
 
 def filled(selection: Selection, values: Sequence[Scalar | Sequence[Scalar]]) -> Selection:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import re
 
-from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
-from millrace.lang.dialect import CQL
-from millrace.lang.errors import LanguageError
-from millrace.lang.lexical import statements
+from millrace.lang.errors import LanguageError, Span
+from millrace.lang.lexical import statements, tokenize
 from millrace.lang.lift import MARK, Lifted
 
 _QUOTED = (TokenType.STRING, TokenType.HEX_STRING, TokenType.IDENTIFIER)
@@ -20,7 +18,7 @@ _SIGNS = set("(),=<>+-*/%|[]:;")
 def tokens(text: str) -> list[tuple[TokenType, str]]:
     """Return what a text is made of, without space and comments; .5 is the number 0.5."""
     found = []
-    for token in _with_fractions(CQL().tokenize(text)):
+    for token in _with_fractions(tokenize(text, Span(0, len(text)))):
         word = token.text.upper() if token.token_type not in _QUOTED else token.text
         found.append((token.token_type, word))
     return found
@@ -29,11 +27,9 @@ def tokens(text: str) -> list[tuple[TokenType, str]]:
 def well_formed(text: str) -> bool:
     """Say whether every quote and every comment of a text is closed, so that it has tokens."""
     try:
-        list(statements(text))
-        CQL().tokenize(text)
-    except LanguageError as refused:
-        return not refused.message.startswith(("text", "quoted", "comment"))
-    except SqlglotError:
+        list(statements(re.sub(r"[\[\](){}]", " ", text)))
+        tokenize(text, Span(0, len(text)))
+    except LanguageError:
         return False
     return True
 
@@ -41,29 +37,34 @@ def well_formed(text: str) -> bool:
 def flat(lifted: Lifted) -> list[str]:
     """Return lifted literals one by one, sets taken apart, without signs."""
     found: list[str] = []
-    for each in lifted.literals:
+    kinds = (piece[0] for piece in lifted.skeleton.split(MARK)[1:])
+    for each, kind in zip(lifted.literals, kinds, strict=True):
         members = each if isinstance(each, tuple) else (each,)
-        signed = isinstance(each, tuple) and "\0S" not in lifted.skeleton
-        found += [member.removeprefix("-") if signed else member for member in members]
+        found += [member.removeprefix("-") if kind in "IDF" else member for member in members]
     return found
 
 
 def literals(text: str, *, alone: bool = False) -> list[str]:
     """Return the literals of a text as they are written, without quotes.
 
-    With `alone`, only those that no word, number or quote touches.
+    With `alone`, only those that nothing but space and operators touches.
     """
-    found = _with_fractions(CQL().tokenize(text))
-    free = [True] * len(found)
-    for at, (left, right) in enumerate(pairwise(found)):
-        if left.end + 1 == right.start and not (_is_sign(left) or _is_sign(right)):
-            free[at] = free[at + 1] = False
     return [
         each.text
-        for each, stands_alone in zip(found, free, strict=True)
-        if text[each.start : each.start + 2].lower() != "0x"  # which is refused later
-        and each.token_type in _LITERALS and (stands_alone or not alone)
+        for each in _with_fractions(tokenize(text, Span(0, len(text))))
+        if each.token_type in _LITERALS and (not alone or _stands_alone(text, each))
     ]
+
+
+def _stands_alone(text: str, token: Token) -> bool:
+    before, after = text[: token.start], text[token.end + 1 :]
+    written = text[token.start : token.end + 1]
+    return (
+        re.search(r"(^|[\s(,=<>+\-*/%|\[])$", before) is not None
+        and re.search(r"[0-9.][eE][+-]$", before) is None
+        and re.match(r"$|[\s),=<>+\-*/%|\]:;]", after) is not None
+        and re.fullmatch(r"(x?'.*'|[0-9.]+(e[+-]?[0-9]+)?)", written, re.I | re.S) is not None
+    )
 
 
 def within(some: list[str], more: list[str]) -> bool:
