@@ -24,6 +24,7 @@ from millrace.cli.demo.story import SHOWN, Happening, Story, doing, quantile
 from millrace.cli.terminal import Glyphs, counted, print_bytes, print_seconds
 
 FIXED_LINES = 22
+N_GAPS = 4
 TONES = {"plain": "", "bad": "bold red", "good": "bold green"}
 WORDS_BESIDE = 49
 
@@ -31,7 +32,8 @@ WORDS_BESIDE = 49
 def frame(story: Story, glyphs: Glyphs, *, width: int, height: int) -> RenderableType:
     """Draw everything, within so many columns and lines."""
     width = width - 2
-    room = max(height - FIXED_LINES, 2)
+    airy = height >= FIXED_LINES + 4
+    room = max(height - FIXED_LINES + (0 if airy else N_GAPS), 2)
     n_answers = 1 if room < 12 else min(4, 1 + (room - 6) // 3)
     n_happenings = max(room - len(SHOWN) * (n_answers - 1), 2)
     parts: list[RenderableType] = [
@@ -49,7 +51,7 @@ def frame(story: Story, glyphs: Glyphs, *, width: int, height: int) -> Renderabl
         _heading("what happened", glyphs, width),
         happened(story.happenings[-n_happenings:], glyphs),
     ]
-    return Padding(Group(*parts), (0, 1))
+    return Padding(Group(*(each for each in parts if airy or each != Text())), (0, 1))
 
 
 def _header(story: Story, glyphs: Glyphs, width: int) -> RenderableType:
