@@ -11,12 +11,12 @@ STAMP := $(VENV)/.installed
 SAY   := @printf '== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types units spark-tests bench-epoch fuzz torture clean env
+.PHONY: help demo test check lint types units spark-tests bench-epoch bench-filters fuzz torture clean env
 .DELETE_ON_ERROR:
 
 help:  ## show this list
 	@printf 'make TARGET\n\n'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP)  ## a stream, a live view, a crash and its recovery; SECONDS=30
 	@$(BIN)/python -m millrace.cli.main demo --seconds $(SECONDS)
@@ -53,6 +53,12 @@ spark-tests: $(STAMP)  ## the tests that start Spark
 bench-epoch: $(STAMP)  ## what an epoch costs, against an identity function on plain Spark
 	$(SAY) 'epoch benchmark (some minutes)'
 	@$(BIN)/python -m bench.epoch
+
+bench-filters: $(STAMP)  ## many standing filters, against plain Spark and NumPy
+	$(SAY) 'filter benchmark (about 25 minutes)'
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet \
+	  --constraint constraints.txt matplotlib
+	@$(BIN)/python -m bench.filters
 
 fuzz: $(STAMP)  ## property tests with many examples, for MINUTES=10
 	$(SAY) 'property tests for $(MINUTES) minutes'

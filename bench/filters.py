@@ -8,6 +8,7 @@ python -m bench.filters --scale 0.01 --rounds 1 with a hundredth of the queries,
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shutil
 import tempfile
 import time
@@ -56,13 +57,13 @@ def main() -> None:
     figures, arena = run(chosen, arguments.rounds, arguments.scale)
     title = "Many standing filters"
     if arguments.scale != 1:
-        title += f", TRIED WITH {arguments.scale:g} OF THE QUERIES"
-        figures = [
-            replace(each, note=f"scale {arguments.scale:g}; {each.note}") for each in figures
-        ]
+        tried = f"scale {arguments.scale:g}"
+        title += f", TRIED AT {tried.upper()}"
+        figures = [replace(each, note=f"{tried}; {each.note}") for each in figures]
     whole = len(chosen) == len(CASES) and arguments.rounds >= ROUNDS and arguments.scale == 1
     if arena.points:
-        filters_plot.draw(arena.points, (RESULTS if whole else Path(tempfile.gettempdir())))
+        drawn = filters_plot.draw(arena.points, RESULTS if whole else Path(tempfile.gettempdir()))
+        arena.say("plot", str(drawn))
     publish(title, figures, RESULTS / "filters.json" if whole else None)
 
 
@@ -83,7 +84,8 @@ def run(chosen: list[str], rounds: int, scale: float) -> tuple[list[Figure], Are
                 figures.append(Figure(f"{name} did not run", 0.0, "at least", 1, "", note))
             arena.say(name, f"took {time.perf_counter() - began:.0f} s")
     finally:
-        spark.stop()
+        with contextlib.suppress(Exception):  # a JVM that has died takes no figure with it
+            spark.stop()
         shutil.rmtree(scratch, ignore_errors=True)
     return figures, arena
 

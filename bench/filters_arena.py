@@ -89,9 +89,11 @@ def checked(figure: Figure, mine: Counts, truth: Counts) -> Figure:
     if np.array_equal(mine, truth):
         return replace(figure, note=f"{figure.note}; counts equal".lstrip("; "))
     n_wrong = int(np.count_nonzero(mine != truth))
-    worst = 1e9 if figure.bound == "at most" else 0.0
     note = f"COUNTS OF {n_wrong:,} QUERIES DIFFER; measured {figure.value:.4g}, {figure.note}"
-    return replace(figure, value=worst, note=note)
+    if figure.bound == "at most":
+        return replace(figure, value=1e9, note=note)
+    required = 1.0 if figure.required is None else figure.required
+    return replace(figure, value=0.0, bound="at least", required=required, note=note)
 
 
 def in_words(number: float) -> str:

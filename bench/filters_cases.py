@@ -8,6 +8,7 @@ from statistics import median
 import numpy as np
 import pyarrow.parquet as pq
 
+from bench.epoch_runs import until
 from bench.filters_arena import Arena, checked, compared, in_words, ratio
 from bench.filters_rivals import (
     Span,
@@ -32,6 +33,7 @@ from bench.filters_workloads import (
 from bench.report import Figure
 
 CACQ_ROWS = 400_000
+LARGE_ROWS = 800_000  # the most with which an epoch of I stays below a second
 JOIN_ROWS = 4_000
 ALERT_ROWS = 400_000
 MATCH_ROWS = 100_000
@@ -43,7 +45,7 @@ SLOW = Span(warm=1, epochs=2)
 def cacq_10k(arena: Arena) -> list[Figure]:
     """Count the matches of 10,000 CACQ queries: against I, J and N."""
     n = arena.n(10_000)
-    given = arena.input("cacq-10k", CACQ_COLUMNS, cacq_rows(CACQ_ROWS // 2), epochs=180)
+    given = arena.input("cacq-10k", CACQ_COLUMNS, cacq_rows(LARGE_ROWS // 2), epochs=180)
     few = arena.input("cacq-join", CACQ_COLUMNS, cacq_rows(JOIN_ROWS // 2), epochs=10)
     spark, truth = arena.spark, np.zeros(n, np.int64)
 
@@ -128,7 +130,7 @@ def alerts(arena: Arena) -> list[Figure]:
             ours.wait_for(lambda: len(sink.public) >= SPAN.warm + SPAN.epochs)
             lags.append(len(ours.ends) - len(sink.public))
             ended = sink.public[SPAN.warm + SPAN.epochs - 1]
-        ours.wait_for(lambda: len(sink.public) >= len(ours.ends))
+        until(lambda: len(sink.public) >= len(ours.ends))
         return SPAN.epochs * given.rows / (ended - begun)
 
     with Contestant(arena.spark, arena.scratch / "alerts-root", given, sink) as ours:

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from millrace.connectors.sinks.sink import Backlog, FanOut
 from millrace.engine.stores import QUERIES, answers_in, tells_queries_apart
-from millrace.operators.canonical import LEADING, canonical_order
+from millrace.operators.canonical import LEADING, ordered_by
 from millrace.schema import TIMESTAMP
 from millrace.state.manifest import Manifest, Run, StoreState
 from millrace.state.root import Root
@@ -110,7 +110,8 @@ def shown(stored: pa.Table, *, several: bool) -> pa.Table:
     stored = stored.drop_columns("_key")
     if several and QUERIES not in stored.column_names:
         stored = stored.append_column("_query", keys)
-    ordered = stored.take(canonical_order(stored)).combine_chunks()
+    whole = [each for each in (*LEADING, "_query") if each in stored.column_names]
+    ordered = ordered_by(stored, whole).combine_chunks()
     if QUERIES in ordered.column_names:
         at = ordered.column_names.index(QUERIES)
         ordered = ordered.set_column(at, QUERIES, _unpacked(ordered.column(QUERIES)))

@@ -24,7 +24,7 @@ from millrace.engine.chunk import Chunk
 from millrace.engine.decision import Decision
 from millrace.engine.receipt import Receipt, Written
 from millrace.engine.tally import Tally
-from millrace.operators.canonical import canonical_order
+from millrace.operators.canonical import ordered_by
 from millrace.state.merge import perform
 from millrace.state.order import sort_rows
 from millrace.state.root import Root
@@ -78,7 +78,7 @@ def _sorted_runs(arrived: list[Chunk], shard: int) -> dict[Written, pa.Table]:
     for store in sorted(gathered):
         table = pa.concat_tables(gathered[store])
         if store in answers:
-            table = table.take(canonical_order(table))
+            table = ordered_by(table, ("_key", "_time"))
         elif store in counted:
             table = _added_up(table)
         runs[Written(store, shard, table.num_rows)] = sort_rows(table)

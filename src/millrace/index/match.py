@@ -122,7 +122,7 @@ class Matcher:
             if asked is not None and not asked.any():
                 continue
             live = self._live_of(number, "pairs", asked)
-            found = [self._candidates(number, group, codes, live) for group in run.groups]
+            found = [self._candidates(number, group, codes, live) for group in live.groups]
             if run.automata:
                 found.append(find_queries(run.automata, run.array("needles/slots"), batch))
             if not found:
@@ -148,7 +148,7 @@ class Matcher:
                 continue
             live = self._live_of(number, "count", wanted[number])
             found = []
-            for group in run.groups:
+            for group in live.groups:
                 if self._countable(run, group):
                     self._count_boxes(number, group, codes, live, total)
                 else:
@@ -178,8 +178,6 @@ class Matcher:
     def _count_boxes(
         self, number: int, group: Group, codes: BatchCodes, live: _Live, counts: Ints
     ) -> None:
-        if live.needs_none_of(group):
-            return
         matrix = self._matrix(number, group, codes, live)
         method = self._method(group, matrix, "count")
         found = np.zeros(group.slots.size, np.int64)
@@ -194,8 +192,6 @@ class Matcher:
         if not group.methods:  # no column is tested at all
             slots = group.slots if live.out is None else group.slots[~live.out[group.slots]]
             return np.repeat(np.arange(n_rows, dtype=np.int32), slots.size), np.tile(slots, n_rows)
-        if live.needs_none_of(group):
-            return np.zeros(0, np.int32), np.zeros(0, np.int32)
         matrix = self._matrix(number, group, codes, live)
         method = self._method(group, matrix, "pairs")
         rows, boxes = METHODS[method].pairs(group.methods[method], matrix)
@@ -313,27 +309,27 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Live:
-    """Who of a file is not to be answered (None: all are), and the columns the others test."""
+    """Who of a file is out (None: nobody), and the columns and groups that the others need."""
 
     out: Bools | None
     columns: frozenset[int]
+    groups: list[Group]
 
     @classmethod
     def of(cls, run: IndexRun, out: Bools | None) -> Self:
-        families = run.families
+        families, groups = run.families, run.groups
         if out is not None:
             live = np.unique(run.owners(np.flatnonzero(~out).astype(np.int32)))
             families = [run.families[number] for number in live.tolist()]
-        return cls(out, frozenset(column for each in families for column in each.columns))
+            groups = [each for each in run.groups if not out[each.slots].all()]
+        columns = frozenset(column for each in families for column in each.columns)
+        return cls(out, columns, groups)
 
     def narrowed(self, rows: Ints32, slots: Ints32) -> tuple[Ints32, Ints32]:
         if self.out is None or not slots.size:
             return rows, slots
         kept = ~self.out[slots]
         return rows[kept], slots[kept]
-
-    def needs_none_of(self, group: Group) -> bool:
-        return self.columns.isdisjoint(group.columns)
 
 
 def _either(one: Bools | None, other: Bools | None) -> Bools | None:

@@ -72,7 +72,7 @@ def bind_query(
     --------
     >>> trades = Schema.of("symbol text, price double")
     >>> str(bind_query("select Symbol from trades where price > 100", {"trades": trades}))
-    'SELECT symbol FROM trades WHERE price > 100.0'
+    'SELECT symbol FROM trades WHERE price > 100.0e0'
     """
     parsed = query_of(query) if isinstance(query, str) else query
     bound = bind_parsed(parsed, streams, functions or {}, parameters or {}, relations=relations)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from millrace.kernels.moments import read_dates, read_timestamps
 from millrace.lang import constants
 from millrace.lang.lift import Lifted1
-from millrace.plan.patterns import like_fault
+from millrace.plan.patterns import LONGEST, like_fault
 from millrace.schema import TIMESTAMP, type_named
 
 
@@ -88,9 +88,14 @@ def _converted(slot: Slot, texts: list[str]) -> pa.Array | None:
         values = convert(texts)
     except _FAULTS:
         return None
-    if slot.pattern and any(like_fault(each, slot.escape) for each in texts):
+    if slot.pattern and any(_odd_pattern(each, slot) for each in texts):
         return None
     return values
+
+
+def _odd_pattern(text: str, slot: Slot) -> bool:
+    plain = slot.escape is None and text.count("%") + text.count("_") < 2 and len(text) < LONGEST
+    return not plain and like_fault(text, slot.escape) is not None
 
 
 def _first_misfit(slot: Slot, given: Sequence[Lifted1]) -> MisfitError:
@@ -104,7 +109,7 @@ def _first_misfit(slot: Slot, given: Sequence[Lifted1]) -> MisfitError:
                 return MisfitError(row, slot, str(cause))
             except UnicodeEncodeError:
                 return MisfitError(row, slot, "holds half of a surrogate pair")
-            if slot.pattern and like_fault(each, slot.escape):
+            if slot.pattern and _odd_pattern(each, slot):
                 return MisfitError(row, slot, "is not a pattern of LIKE")
     raise AssertionError("one of the values did not fit")
 

@@ -5,8 +5,9 @@
     literals of many texts -> columns   typed Arrow arrays
 
 Not every literal becomes a parameter: one that the binder must see (the unit of `date_trunc`, a
-regular expression, the 2 of `round(price, 2)`, the 10 of a window) belongs to the shape. So does
-the number of digits behind the point of an exact number, where the type depends on it.
+regular expression, the 10 of a window) belongs to the shape, and so does one inside an operation
+on columns (the 2 of `price * 2 > 100`). So does the number of digits behind the point of an exact
+number, where the type depends on it.
 
 Invariant: the shape of a text, filled with its parameters, is the plan of that text.
 """
@@ -15,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 
 import pyarrow as pa
 
@@ -27,7 +27,7 @@ from millrace.lang.lexical import LONGEST_STATEMENT
 from millrace.lang.lift import Lifted1, Place, lift, places
 from millrace.lang.notes import Notes
 from millrace.lang.queries import query_of
-from millrace.lang.settle import DATE_FLOOR, date_name, decimal_name
+from millrace.lang.settle import DATE_FLOOR, date_name, decimal_of
 from millrace.lang.shape import Parametrizer, Shape
 from millrace.plan.calls import Functions
 from millrace.plan.expressions import Literal, walk
@@ -98,7 +98,9 @@ class Shapes:
         return self._learn(text, skeleton, literals), literals
 
     def prepare_many(self, texts: Sequence[str]) -> dict[Shape, Group]:
-        """Return the shapes of texts, each with its texts and their parameters; all or nothing.
+        """Return the families of texts, each with its texts and their parameters; all or nothing.
+
+        A family is given as the shape of its first text; its `key` is the same at all times.
 
         Raises
         ------
@@ -118,10 +120,11 @@ class Shapes:
                 group = rows[shape] = ([], [])
             group[0].append(number)
             group[1].append(literals)
-        return {
-            shape: Group(positions, self._columns(shape, positions, literals, texts))
-            for shape, (positions, literals) in rows.items()
-        }
+        groups: dict[str, list[tuple[Shape, Group]]] = {}
+        for shape, (positions, lifted) in rows.items():
+            made = Group(positions, self._columns(shape, positions, lifted, texts))
+            groups.setdefault(shape.key, []).append((shape, made))
+        return {parts[0][0]: _joined([each for _, each in parts]) for parts in groups.values()}
 
     def _columns(
         self,
@@ -176,6 +179,17 @@ def columns(shape: Shape, literals: Sequence[tuple[Lifted1, ...]]) -> list[pa.Ar
     return [column(each, literals) for each in shape.slots]
 
 
+def _joined(groups: list[Group]) -> Group:
+    """Return the texts of one family, which may have been written in several ways."""
+    if len(groups) == 1:
+        return groups[0]
+    positions = [at for each in groups for at in each.positions]
+    return Group(
+        positions,
+        [pa.concat_arrays(parts) for parts in zip(*(each.columns for each in groups), strict=True)],
+    )
+
+
 def misplaced(misfit: MisfitError, text: str) -> LanguageError:
     """Return the message for a text of which a literal does not fit."""
     place = places(text)[misfit.slot.literal]
@@ -209,7 +223,8 @@ def _type_name(literal: Lifted1, floor: int) -> str:
     texts = literal if isinstance(literal, tuple) else (literal,)
     if floor == DATE_FLOOR:
         return date_name(texts)
-    return decimal_name([Decimal(each) for each in texts], floor)
+    scale = max(len(each) - each.find(".") - 1 if "." in each else 0 for each in texts)
+    return decimal_of(max(floor, scale))
 
 
 def _numbered(cause: LanguageError, number: int, n_texts: int) -> LanguageError:

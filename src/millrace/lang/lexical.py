@@ -35,7 +35,7 @@ _PARTS = re.compile(
     re.VERBOSE,
 )
 _NEVER = re.compile("[\0-\x08\x0e-\x1b\ud800-\udfff]")  # control characters, half surrogates
-_EXPONENT = re.compile(r"""'[^']*'|"[^"]*"|(?P<number>[0-9.][eE][0-9]+)(?=[+-])""")
+_EXPONENT = re.compile(r"""'[^']*'|"[^"]*"|(?P<number>[0-9.][eE][0-9.]+)(?=[+-])""")
 _COMMENT_MARK = re.compile(r"/\*|\*/")
 
 

@@ -61,6 +61,7 @@ _LITERAL = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _split = _LITERAL.split
+_QUOTE_AFTER = frozenset(["", *" \t\n(,=<>+-*/%|["])
 _ELEMENT = r"[-+]?\ ?\0[idfs]"
 _LIST = re.compile(
     rf"(?<=[\s)])IN\ ?\(\ ?({_ELEMENT}(?:\ ?,\ ?{_ELEMENT})*)\ ?\)", re.VERBOSE | re.IGNORECASE
@@ -83,31 +84,25 @@ def lift(text: str) -> Lifted:
     """
     if "--" in text or "/*" in text:
         text = without_comments(text)
-    if (
-        "{" in text or MARK in text or _NAME in text or _WHOLE in text
-    ):  # most likely refused when it is parsed
-        return Lifted(_WHOLE + text, ())
+    if "{" in text or MARK in text or _NAME in text or _WHOLE in text:
+        return Lifted(_WHOLE + text, ())  # it is refused when it is parsed, most likely
     pieces = _split(text)
     literals: list[Lifted1] = []
     names = ""
     for at in range(1, len(pieces), 2):
         piece = pieces[at]
         if piece[0] == "'":
-            before = pieces[at - 1][-1:]
-            if before and (before.isalnum() or before in "_$" or not before.isascii()):
-                kind = _prefixed(pieces, at)
-                if kind is None:
-                    return Lifted(_WHOLE + text, ())
-            else:
-                kind = "s"
-            pieces[at] = MARK + kind
+            mark = "\0s" if pieces[at - 1][-1:] in _QUOTE_AFTER else _prefixed(pieces, at)
+            if mark is None:
+                return Lifted(_WHOLE + text, ())
+            pieces[at] = mark
             inner = piece[1:-1]
             literals.append(inner.replace("''", "'") if "''" in inner else inner)
         elif piece[0] == '"':
             pieces[at] = _NAME
             names += piece
         else:
-            pieces[at] = MARK + _kind(piece)
+            pieces[at] = "\0i" if piece.isdigit() else _fraction(piece)
             literals.append(piece)
     skeleton = " ".join("".join(pieces).split())
     if "(" in skeleton and (found := _LIST.search(skeleton)):
@@ -115,20 +110,20 @@ def lift(text: str) -> Lifted:
     return Lifted(skeleton + names if names else skeleton, tuple(literals))
 
 
-def _kind(number: str) -> str:
-    if number.isdigit():
-        return "i"
-    return "f" if "e" in number or "E" in number else "d"
+def _fraction(number: str) -> str:
+    return "\0f" if "e" in number or "E" in number else "\0d"
 
 
 def _prefixed(pieces: list[str], at: int) -> str | None:
-    """Return x for the literal X'...', whose letter is taken away, and None for other prefixes."""
+    """Return the mark of X'...', whose letter is taken away, and None for other prefixes."""
     before = pieces[at - 1]
+    if not (before[-1].isalnum() or before[-1] in "_$" or not before[-1].isascii()):
+        return "\0s"
     alone = len(before) < 2 or before[-2].isspace() or before[-2] in "(,=<>+-*/%|["
     if before[-1] not in "xX" or not alone or not all(each in _HEX for each in pieces[at][1:-1]):
         return None
     pieces[at - 1] = before[:-1]
-    return "x"
+    return "\0x"
 
 
 _HEX = frozenset("0123456789abcdefABCDEF")
@@ -138,9 +133,9 @@ def _collapsed(skeleton: str, literals: list[Lifted1], found: re.Match[str] | No
     """Make one literal of each list behind IN."""
     while found:
         first, stop = found.span(1)
-        elements = [each.strip() for each in found[1].split(",")]
+        elements = found[1].replace(" ", "").split(",")
         kind = _SETS.get("".join(sorted({each[-1] for each in elements})))
-        signed = any(each[0] in "+-" for each in elements)
+        signed = "-" in found[1] or "+" in found[1]
         if kind is None or (kind == "S" and signed):
             found = _LIST.search(skeleton, found.end())
             continue

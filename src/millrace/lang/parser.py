@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import ClassVar, NoReturn, TypeVar
+from typing import ClassVar, NoReturn, TypeVar, cast
 
 from sqlglot import exp
 from sqlglot.errors import ParseError
@@ -29,6 +29,7 @@ Item = TypeVar("Item")
 STREAMS = ("ISTREAM", "DSTREAM", "RSTREAM")
 
 _CASTS = ("CAST", "TRY_CAST")
+_CONSTANTS = (TokenType.STRING, TokenType.NUMBER, TokenType.HEX_STRING)
 _NO_TOKEN = Token(TokenType.SENTINEL, "")
 
 
@@ -169,7 +170,12 @@ class CqlParser(Parser):
         return _call("EXTRACT", part, self._operand())
 
     def _operand(self) -> exp.Expr:
-        found = self._parse_bitwise()
+        return self._present(self._parse_bitwise())
+
+    def _condition(self) -> exp.Expr:
+        return self._present(self._parse_disjunction())
+
+    def _present(self, found: exp.Expr | None) -> exp.Expr:
         if found is None:
             self._refuse("something is missing here", self._curr)
         return found
@@ -197,13 +203,13 @@ class CqlParser(Parser):
 
     def _parse_case(self) -> exp.Expr | None:
         first = self._prev
-        this = None if self._match(TokenType.WHEN, advance=False) else self._parse_disjunction()
+        this = None if self._match(TokenType.WHEN, advance=False) else self._condition()
         branches = []
         while self._match(TokenType.WHEN):
-            condition = self._parse_disjunction()
+            condition = self._condition()
             self._require(TokenType.THEN, "THEN")
-            branches.append(exp.If(this=condition, true=self._parse_disjunction()))
-        default = self._parse_disjunction() if self._match(TokenType.ELSE) else None
+            branches.append(exp.If(this=condition, true=self._condition()))
+        default = self._condition() if self._match(TokenType.ELSE) else None
         if not branches:
             self._refuse("CASE has no WHEN", first)
         self._require(TokenType.END, "END")
@@ -212,6 +218,18 @@ class CqlParser(Parser):
     def _require(self, kind: TokenType, word: str) -> None:
         if not self._match(kind):
             self._refuse(f'"{word}" was expected here', self._curr)
+
+    def _parse_id_var(
+        self,
+        any_token: bool = True,  # noqa: FBT001  sqlglot's
+        tokens: Collection[TokenType] | None = None,
+    ) -> exp.Identifier | None:
+        if self._curr.token_type in _CONSTANTS:
+            return None
+        return cast("exp.Identifier | None", super()._parse_id_var(any_token, tokens))
+
+    def _parse_string_as_identifier(self) -> exp.Identifier | None:
+        return None
 
     # ---- positions ------------------------------------------------------------------------------
 
@@ -236,6 +254,8 @@ class CqlParser(Parser):
 
     def _parse_select(self, *args: bool, **options: bool) -> exp.Expr | None:
         first = self._curr
+        if first.token_type == TokenType.FROM:  # which sqlglot would take for SELECT * FROM
+            return None
         query = super()._parse_select(*args, **options)
         return None if query is None else mark(query, first, self._prev)
 

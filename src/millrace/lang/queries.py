@@ -15,6 +15,7 @@ from sqlglot.tokens import Token, TokenType
 from millrace.lang import lexical
 from millrace.lang.dialect import CQL
 from millrace.lang.errors import LanguageError, Span, quoted
+from millrace.lang.grammar import check_grammar
 from millrace.lang.parser import ComplaintError, CqlParser
 from millrace.lang.printer import to_text
 from millrace.lang.trees import XStream, span_of
@@ -144,6 +145,7 @@ def _parse(tokens: list[Token], source: str, what: str) -> Parsed:
         raise LanguageError(
             f"a {what} was expected here", source=source, span=_whole(tokens, source)
         )
+    check_grammar(trees[0], source)
     return Parsed(trees[0], source)
 
 

@@ -139,10 +139,6 @@ def outputs_of(select: exp.Select, scope: Scope, translator: Translator) -> list
     items = select.expressions
     if len(items) == 1 and isinstance(items[0], XStream):
         items = items[0].expressions
-    if not items:
-        raise LanguageError(
-            "query selects nothing", source=scope.source, span=span_of(select), hint="Write *."
-        )
     outputs: dict[str, Output] = {}
     for number, item in enumerate(items, 1):
         for each in _item(item, number, scope, translator):

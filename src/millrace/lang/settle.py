@@ -172,7 +172,12 @@ def type_beside(
 def decimal_name(values: Sequence[Scalar], floor: int) -> str:
     """Return the type that holds exact numbers with all the digits behind their points."""
     scales = [constants.scale_of(each) for each in values if isinstance(each, Decimal)]
-    return f"decimal(38,{min(38, max([floor, *scales]))})"
+    return decimal_of(max([floor, *scales]))
+
+
+def decimal_of(scale: int) -> str:
+    """Return the name of the widest decimal with so many digits behind the point."""
+    return f"decimal(38,{min(38, scale)})"
 
 
 def _text_beside(values: Sequence[Scalar], kind: str | None) -> Typed:

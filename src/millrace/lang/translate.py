@@ -184,8 +184,9 @@ class Translator(Leaves):
         return In(self.expression(node.this), self._all(node.expressions))
 
     def _like(self, node: exp.Binary, escape: str | None = None) -> Expression:
-        operand, pattern = self._sides(node)
-        return Like(operand, pattern, escape, ignore_case=isinstance(node, exp.ILike))
+        operand, pattern = self._sides(node, "negate")
+        like = Like(operand, pattern, escape, ignore_case=isinstance(node, exp.ILike))
+        return Not(self._noted(like, node)) if node.args.get("negate") else like
 
     def _escape(self, node: exp.Escape) -> Expression:
         only(node, self._source, "this", "expression")

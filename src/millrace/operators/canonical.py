@@ -23,6 +23,8 @@ Cost: one Arrow sort; 1 million rows of int64, text and double in random order t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -51,6 +53,26 @@ def canonical_order(table: pa.Table) -> pa.Array:
     labels = [str(position) for position in range(len(keys))]
     compared = pa.table(keys, names=labels)
     return pc.sort_indices(compared, sort_keys=[(label, "ascending") for label in labels])
+
+
+def ordered_by(table: pa.Table, first: Sequence[str]) -> pa.Table:
+    """Order rows by some columns of whole numbers or times, and among equals canonically.
+
+    Rows that differ in the first columns, as answers of many queries mostly do, are never
+    compared in the others: 500,000 rows take 0.1 s instead of 0.5 s.
+    """
+    leading = [table.column(name).to_numpy() for name in first]
+    order = np.lexsort(leading[::-1])
+    tied = np.ones(max(len(order) - 1, 0), np.bool_)
+    for values in leading:
+        ordered = values[order]
+        tied &= ordered[1:] == ordered[:-1]
+    if tied.any():
+        rows = order[np.concatenate((tied, [False])) | np.concatenate(([False], tied))]
+        rank = np.zeros(table.num_rows, np.int64)
+        rank[rows[canonical_order(table.take(pa.array(rows))).to_numpy()]] = np.arange(rows.size)
+        order = np.lexsort([rank, *leading[::-1]])
+    return table.take(pa.array(order))
 
 
 def logical_bytes(table: pa.Table) -> int:

@@ -77,7 +77,7 @@ def _from_floats(found: Vector, target: pa.DataType) -> pa.Array:
     if tests.is_integer(target):
         whole = np.rint(values)
     else:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             whole = half_away(values * float(10**target.scale))
     small = np.abs(whole) < 2.0**63
     if small.all():

@@ -41,7 +41,7 @@ class Characters:
         offsets = offsets - offsets[0]
         if not data.size or data.max() < 0x80:
             return cls(data, None, offsets)
-        begin = np.append((data & 0xC0) != 0x80, True)  # noqa: FBT003  where a next one would
+        begin = np.append((data & 0xC0) != 0x80, True)  # where a next one would
         numbers = np.cumsum(begin) - 1
         return cls(data, np.flatnonzero(begin), numbers[offsets])
 

@@ -17,6 +17,8 @@ from millrace.plan.types import shown
 Functions = Mapping[str, pa.DataType]
 """The registered functions: each one's name and the type of what it returns."""
 
+_REGISTER = "Register it with Session.function before the query."
+
 
 def call_type(node: Call, types: Sequence[pa.DataType], functions: Functions) -> pa.DataType:
     """Return the type of a call; a registered function hides one of ours."""
@@ -27,8 +29,7 @@ def call_type(node: Call, types: Sequence[pa.DataType], functions: Functions) ->
         raise UnknownNameError(
             f'function "{node.function}" does not exist',
             detail=f"The registered functions are {', '.join(functions) or 'none'}.",
-            hint=nearest(node.function, [*functions, *SIGNATURES])
-            or "Register it with Session.function before the query.",
+            hint=f"{nearest(node.function, [*functions, *SIGNATURES])} {_REGISTER}".strip(),
         )
     if not signature.accepts(types):
         given = ", ".join(map(shown, types))

@@ -40,10 +40,10 @@ TIME, PLACE = "at", "nth"
 
 _RULE = "----"
 _WORDS = ("stream", "query", "template", "insert", "update", "delete", "pause", "resume", "drop")
-_STREAM = re.compile(r"(\w+)\s*\((.*)\)\s*(?:delay\s+(.+))?", re.DOTALL)
-_QUERY = re.compile(r"(\w+)(?:\s+into\s+(\w+))?\s*:\s*(.*)", re.DOTALL)
-_TEMPLATE = re.compile(r"(\w+)\s*\(([^)]*(?:\([^)]*\)[^)]*)*)\)\s*:\s*(.*)", re.DOTALL)
-_CHANGE = re.compile(r"(\w+)\s*(.*)", re.DOTALL)
+_STREAM = re.compile(r"(?P<name>\w+)\s*\((?P<text>.*)\)\s*(?:delay\s+(?P<more>.+))?", re.DOTALL)
+_QUERY = re.compile(r"(?P<name>\w+)(?:\s+into\s+(?P<more>\w+))?\s*:\s*(?P<text>.*)", re.DOTALL)
+_TEMPLATE = re.compile(r"(?P<name>\w+)\s*\((?P<more>.*?)\)\s*:\s*(?P<text>.*)", re.DOTALL)
+_CHANGE = re.compile(r"(?P<name>\w+)\s*(?P<text>.*)", re.DOTALL)
 _AT = re.compile(r"at\s+(-?[\d.]+)(?:\s+(\w+)(?:\s+(.*))?)?", re.DOTALL)
 _ANSWER = re.compile(r"([^\s+~!]+)\s*([+~!].*)", re.DOTALL)
 _SIGNED = re.compile(r"\s*([+~])\s*(.*)", re.DOTALL)
@@ -58,13 +58,16 @@ class SltError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A change of what is declared or asked, and the message if it is to be refused."""
+    """A change of what is declared or asked, and the message if it is to be refused.
+
+    `more` is the delay of a stream, the feed of a query, the parameters of a template.
+    """
 
     line: int
     word: str
     name: str
     text: str = ""
-    into: str = ""
+    more: str = ""
     error: str | None = None
     error_line: int = 0
 
@@ -189,16 +192,8 @@ def _statement(  # noqa: PLR0913
     found = patterns.get(word, _CHANGE).fullmatch(rest)
     if found is None:
         script.fail(piece.first, f"this is not how a {word} is written")
-    line = piece.first
-    match word:
-        case "query":
-            name, into, text = found.groups()
-            return Statement(line, word, name, text, into or "", error, error_line)
-        case "stream" | "template":
-            name, text, more = found.groups()
-            return Statement(line, word, name, text, more or "", error, error_line)
-        case _:
-            return Statement(line, word, found[1], found[2], "", error, error_line)
+    parts = found.groupdict(default="")
+    return Statement(piece.first, word, **parts, error=error, error_line=error_line)
 
 
 def _instant(script: Script, pieces: list[_Piece], at: int) -> int:

@@ -17,7 +17,7 @@ from millrace.lang.binder import bind_query
 from millrace.plan.bind import output_schema
 from millrace.plan.nodes import Selection
 from millrace.schema import type_named
-from millrace.testing.oracle.epochs import Asked, Epoch, outcome_of
+from millrace.testing.oracle.epochs import Asked, Epoch, Row, outcome_of
 from millrace.testing.oracle.selections import Standing
 from millrace.testing.slt import TIME
 from millrace.testing.slt_functions import FUNCTIONS
@@ -57,7 +57,7 @@ class World:
     answers: dict[str, pa.Schema] = field(default_factory=dict)
     epochs: list[Epoch] = field(default_factory=list)
     _asked: list[Asked] = field(default_factory=list)
-    _standing: list[tuple[str, int, int, Standing]] = field(default_factory=list)
+    _standing: list[tuple[str, Standing]] = field(default_factory=list)
 
     def bound(self, text: str, parameters: Mapping[str, str] | None = None) -> Selection:
         """Bind a text over the streams there are."""
@@ -76,7 +76,7 @@ class World:
         known, now = self.queries[name], len(self.epochs)
         if known.standing is not None:
             self._asked.append(known.standing.asked(name, known.since, now))
-            self._standing.append((name, known.since, now, known.standing))
+            self._standing.append((name, known.standing))
             known.standing = None
 
     def resume(self, name: str) -> None:
@@ -112,22 +112,20 @@ class World:
             for number, _, late, values in answers:
                 row = normal(values, self.answers[name])
                 told[number].setdefault(name, []).append(("~" if late else "+", row))
-        for name, first, _, standing in self._standing:
+        for name, standing in self._standing:
             if standing.failure is not None:
-                failed = self._first_failure(name, first)
-                told[failed].setdefault(name, []).append(("!", (str(standing.failure),)))
+                row, cause = standing.failure
+                told[self._instant_of(row)].setdefault(name, []).append(("!", (str(cause),)))
         return told
 
-    def _first_failure(self, name: str, first: int) -> int:
-        """Find the instant in which a query fails, by asking it alone."""
-        for number in range(first, len(self.epochs)):
-            again = next(each for each in self._standing if each[:2] == (name, first))[3]
-            again.failure = None
-            spec = [self.streams[again.stream]]
-            outcome_of(spec, [self.epochs[number]], [again.asked(name, 0, 1)])
-            if again.failure is not None:
-                return number
-        raise AssertionError("a failure happens in some instant")
+    def _instant_of(self, row: Row) -> int:
+        """Find the instant in which a row came."""
+        return next(
+            number
+            for number, epoch in enumerate(self.epochs)
+            for partitions in epoch.arrivals.values()
+            if any(each is row for rows in partitions.values() for each in rows)
+        )
 
 
 def normal(values: Sequence[object], schema: pa.Schema) -> tuple[object, ...]:

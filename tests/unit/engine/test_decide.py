@@ -18,7 +18,7 @@ from millrace.state.memory_root import MemoryRoot
 from millrace.time import DAY
 
 SPEC = StreamSpec("s", Schema.of("ts timestamp"), "ts", 5, retain=100, idle=10, born=1)
-CATALOG = Catalog(1, 1, {"s": SPEC})
+CATALOG = Catalog(1, streams={"s": SPEC})
 
 
 def manifest(**facts: Any) -> Manifest:

@@ -130,3 +130,23 @@ def test_decimals_compare_by_value() -> None:
     table = pa.table({"x": pa.array(values, pa.decimal128(10, 2))})
 
     assert canonical_order(table).to_pylist() == [2, 1, 0]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(["a", "b", None]))))
+def test_to_order_by_some_columns_first_is_to_sort_by_them_and_then_canonically(
+    rows: list[tuple[int, int, str | None]],
+) -> None:
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    table = pa.table(
+        {
+            "_key": pa.array(columns[0], pa.uint64()),
+            "_time": pa.array(columns[1], pa.int64()),
+            "text": pa.array(columns[2], pa.string()),
+        }
+    )
+
+    found = ordered_by(table, ("_key", "_time"))
+
+    plain = table.take(canonical_order(table))
+    expected = sorted(plain.to_pylist(), key=lambda row: (row["_key"], row["_time"]))
+    assert found.to_pylist() == expected

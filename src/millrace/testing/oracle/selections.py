@@ -45,7 +45,7 @@ class Standing:
     ) -> None:
         self._selection, self._time, self.stream = selection, time, selection.stream
         self._world = World(schema, parameters, functions, types)
-        self.failure: Exception | None = None
+        self.failure: tuple[Row, Exception] | None = None
 
     def keeps(self, row: Row) -> bool:
         """Say whether the row is an answer: its condition is true, neither false nor unknown."""
@@ -57,7 +57,7 @@ class Standing:
             if kept:
                 self.shows(row)
         except Exception as cause:  # noqa: BLE001  whatever a function may raise
-            self.failure = cause
+            self.failure = row, cause
             return False
         return kept
 

@@ -1,0 +1,355 @@
+"""Running a `.slt` file in one way: statements and rows to the engine, its answers to the judges.
+
+There are two judges. The oracle says what standing selections mean (`slt_world`); the file says
+what its author expects. What is found must please both, and be told alike by all three forms of
+answers: rows, counts and sets.
+
+With `bless`, what the file expects is written anew as it was found, unless the oracle disagrees.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from random import Random
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from millrace.errors import MillraceError
+from millrace.plan.nodes import Selection
+from millrace.schema import Schema
+from millrace.testing.oracle.epochs import Epoch
+from millrace.testing.slt import (
+    PLACE,
+    TIME,
+    Expected,
+    Instant,
+    Script,
+    Statement,
+    Step,
+)
+from millrace.testing.slt_constants import constants_of, numbered, parameters_of
+from millrace.testing.slt_values import micros_of, read_array, read_value, write_row
+from millrace.testing.slt_ways import Way
+from millrace.testing.slt_world import Answer, Template, World, normal
+
+Answers = dict[str, list[Answer]]
+"""What each query answers, by its name in the file."""
+
+Fed = tuple[str, dict[str, Any]]
+"""A stream and a row of it; times are microseconds."""
+
+
+class Driver(Protocol):
+    """Something that runs a file's statements and rows; names are those of the file."""
+
+    def declare(self, name: str, schema: Schema, delay: str) -> Any:  # noqa: ANN401
+        """Declare a stream; return its `StreamSpec`."""
+
+    def ask(self, name: str, asked: str | Selection, into: str) -> None:
+        """Register a query."""
+
+    def template(self, name: str, text: str, parameters: dict[str, str]) -> None:
+        """Declare a template."""
+
+    def insert(self, name: str, rows: pa.Table, labels: Sequence[str]) -> None:
+        """Insert queries into a template."""
+
+    def update(self, name: str, label: str, rows: pa.Table) -> None:
+        """Give a query of a template other constants."""
+
+    def change(self, what: str, name: str) -> None:
+        """Pause, resume or drop a query or a template."""
+
+    def feed(self, epochs: Sequence[Sequence[Fed]]) -> None:
+        """Run epochs over rows."""
+
+    def collect(self) -> Answers:
+        """Return what was answered since it was last asked, `!` and a text for a failure."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What is wrong, in words, and what was found.
+
+    Of the problems those are `open_to_doubt` that only the author of the file sees.
+    """
+
+    problems: list[str] = field(default_factory=list)
+    open_to_doubt: list[str] = field(default_factory=list)
+    found: list[tuple[Instant, Answers]] = field(default_factory=list)
+    refused: list[tuple[Statement, str]] = field(default_factory=list)
+
+
+class Runner:
+    """Runs one file once."""
+
+    def __init__(self, script: Script, way: Way, driver: Driver) -> None:
+        self.script, self.way, self.driver = script, way, driver
+        self.world, self.report = World(), Report()
+        self._random = Random(f"{way.name} {script.path.name}")
+        self._groups: list[tuple[list[Instant], Answers]] = []
+        self._n_rows = 0
+
+    def run(self) -> Report:
+        """Run all steps, then ask the judges."""
+        for together in self._stretches():
+            self.stretch(together)
+        self.judge()
+        return self.report
+
+    def stretches(self) -> list[list[Step]]:
+        """Return the steps, parted into what may be done together."""
+        return list(self._stretches())
+
+    def stretch(self, together: list[Step]) -> None:
+        """Do some steps that belong together."""
+        instants = [each for each in together if isinstance(each, Instant)]
+        for each in together:
+            if isinstance(each, Statement):
+                self._state(each)
+        if instants:
+            self._feed(instants)
+
+    def judge(self) -> None:
+        """Compare what was found with the oracle and with the file."""
+        outcome = self.world.outcome()
+        number = 0
+        for instants, found in self._groups:
+            told = _union(outcome[number : number + len(instants)])
+            number += len(instants)
+            self._compare(instants, found, told, "the oracle")
+            self._compare(instants, found, self._written(instants), "the file")
+
+    def _stretches(self) -> Iterator[list[Step]]:
+        """Part the steps: instants that one feed takes, queries in any order, others alone."""
+        for kind, group in groupby(self.script.steps, self._kind):
+            some: list[Step] = list(group)
+            if kind == "instants" and self.way.cut in ("whole", "random"):
+                yield some
+            elif kind == "queries" and self.way.shuffled:
+                yield from ([each] for each in self._random.sample(some, len(some)))
+            else:
+                yield from ([each] for each in some)
+
+    def _kind(self, step: Step) -> str:
+        if isinstance(step, Statement):
+            plain = step.word == "query" and step.error is None
+            return "queries" if plain else f"statement {step.line}"
+        fails = any(each.failure is not None for each in step.expected)
+        return f"instant {step.line}" if fails else "instants"
+
+    def _state(self, step: Statement) -> None:
+        try:
+            self._perform(step)
+        except MillraceError as refused:
+            message = " ".join(str(refused).split())
+            self.report.refused.append((step, refused.message))
+            if step.error is None:
+                self._problem(step.line, f"was refused: {message}")
+            elif step.error not in message:
+                self._problem(step.error_line, f"was refused otherwise: {message}", doubt=True)
+        else:
+            if step.error is not None:
+                self._problem(step.error_line, "was not refused")
+
+    def _perform(self, step: Statement) -> None:
+        world, driver, name = self.world, self.driver, step.name
+        match step.word:
+            case "stream":
+                columns = f"{step.text}, {TIME} timestamp, {PLACE} bigint"
+                world.streams[name] = driver.declare(name, Schema.of(columns), step.more)
+            case "query":
+                asked = step.text if self.way.lifting else world.bound(step.text)
+                driver.ask(name, asked, step.more)
+                world.ask(name, world.bound(step.text), {})
+            case "template":
+                parameters = parameters_of(step.more)
+                driver.template(name, step.text, parameters)
+                world.templates[name] = Template(world.bound(step.text, parameters), parameters)
+            case "insert" | "update":
+                self._constants(step)
+            case _:
+                self._end(step)
+
+    def _constants(self, step: Statement) -> None:
+        """Insert queries into a template, or change one of them."""
+        world, name = self.world, step.name
+        template = world.templates.get(name) or Template(Selection("", ()), {})
+        label, text = numbered(name, step.text)
+        try:
+            table = constants_of(text, template.parameters)
+        except ValueError as cause:
+            self.script.fail(step.line, str(cause))
+        if step.word == "update":
+            self.driver.update(name, label, table)
+            world.pause(label)
+            labels = [label]
+        else:
+            first = template.n_inserted + 1
+            labels = [f"{name}#{first + at}" for at in range(table.num_rows)]
+            self.driver.insert(name, table, labels)
+            template.n_inserted += table.num_rows
+        for each, row in zip(labels, table.to_pylist(), strict=True):
+            world.ask(each, template.selection, dict(enumerate(row.values())))
+
+    def _end(self, step: Statement) -> None:
+        """Pause, resume, delete or drop."""
+        world = self.world
+        label = f"{step.name}{step.text.replace(' ', '')}"
+        self.driver.change(step.word, label)
+        if step.word in ("pause", "resume"):
+            getattr(world, step.word)(label)
+            return
+        for each in world.of_template(label) if label in world.templates else [label]:
+            world.drop(each)
+        world.templates.pop(label, None)
+
+    def _feed(self, instants: list[Instant]) -> None:
+        epochs = [self._rows_of(each) for each in instants]
+        for rows in epochs:
+            arrivals: dict[str, dict[str, list[dict[str, Any]]]] = {}
+            for stream, row in rows:
+                arrivals.setdefault(stream, {}).setdefault("", []).append(row)
+            self.world.epochs.append(Epoch(arrivals))
+        self.driver.feed(self._cut(epochs))
+        self._groups.append((instants, self.driver.collect()))
+
+    def _cut(self, epochs: list[list[Fed]]) -> list[list[Fed]]:
+        """Cut the rows of instants into epochs."""
+        rows = [each for some in epochs for each in some]
+        match self.way.cut:
+            case "instants":
+                return epochs
+            case "rows":
+                return [[each] for each in rows] or [[]]
+            case "whole":
+                return [rows]
+            case _:
+                n_cuts = self._random.randrange(min(len(rows), 4)) if rows else 0
+                bounds = [0, *sorted(self._random.sample(range(1, len(rows)), n_cuts)), len(rows)]
+                return [rows[first:stop] for first, stop in zip(bounds, bounds[1:], strict=False)]
+
+    def _rows_of(self, instant: Instant) -> list[Fed]:
+        """Read the rows of an instant, each by the types of its stream."""
+        found: list[Fed] = []
+        for stream, rows in instant.rows:
+            if stream not in self.world.streams:
+                self.script.fail(instant.line, f'stream "{stream}" is not declared')
+            columns = list(self.world.streams[stream].schema)[:-2]
+            for row in rows:
+                if len(row.tokens) != len(columns):
+                    message = f"a row has {len(row.tokens)} values for {len(columns)} columns"
+                    self.script.fail(instant.line, message)
+                values: dict[str, Any] = {}
+                for token, column in zip(row.tokens, columns, strict=True):
+                    values[column.name] = self._value(instant.line, token, column.type)
+                self._n_rows += 1
+                values[TIME] = micros_of(instant.time if row.time is None else row.time)
+                found.append((stream, {**values, PLACE: self._n_rows}))
+        return found
+
+    def _value(self, line: int, token: str, arrow: pa.DataType) -> object:
+        try:
+            [value] = read_array([token], arrow).to_pylist()
+        except (ValueError, ArithmeticError, pa.ArrowException) as cause:
+            self.script.fail(line, f"{token} is no {arrow}: {cause}")
+        return value
+
+    def _written(self, instants: list[Instant]) -> Answers:
+        """Read what the file expects of instants, by the types of the answers."""
+        told: Answers = {}
+        for instant in instants:
+            for expected in instant.expected:
+                told.setdefault(expected.name, []).extend(self._answers(instant, expected))
+        return told
+
+    def _answers(self, instant: Instant, expected: Expected) -> Iterator[Answer]:
+        if expected.failure is not None:
+            yield "!", (expected.failure,)
+        schema = self.world.answers.get(expected.name)
+        if schema is None:
+            self.script.fail(instant.line, f'query "{expected.name}" does not exist')
+        for sign, tokens in expected.rows:
+            if len(tokens) != len(schema):
+                self.script.fail(
+                    instant.line,
+                    f"{expected.name} answers with {', '.join(schema.names)}, not with {tokens}",
+                )
+            values = [
+                read_value(token, each.type) for token, each in zip(tokens, schema, strict=True)
+            ]
+            yield sign, normal(values, schema)
+
+    def _compare(
+        self, instants: list[Instant], found: Answers, told: Answers, judge: str
+    ) -> None:
+        if judge == "the file":
+            self.report.found += [(instants[0], found)] if len(instants) == 1 else []
+        for name in sorted({*found, *told}):
+            lost, extra = _differing(found.get(name, []), told.get(name, []))
+            if lost or extra:
+                lines = [f"    - {each}    {judge} says so" for each in lost]
+                lines += [f"    + {each}    found" for each in extra]
+                times = f"at {instants[0].time}" + ("" if len(instants) == 1 else " and later")
+                message = "\n".join([f"{times}, {name}:", *lines])
+                self._problem(instants[0].line, message, doubt=judge == "the file")
+
+    def _problem(self, line: int, message: str, *, doubt: bool = False) -> None:
+        report = self.report
+        told = f"{self.script.path}:{line}: [{self.way.name}] {message}"
+        (report.open_to_doubt if doubt else report.problems).append(told)
+
+
+def bless(script: Script, report: Report) -> str:
+    """Return the text of a file with what was found in place of what it expected."""
+    lines = list(script.lines)
+    places: list[tuple[int, int, list[str]]] = [
+        (instant.first, instant.stop, _blessed(found)) for instant, found in report.found
+    ]
+    places += [
+        (step.error_line, step.error_line + 1, [f"error: {message}"])
+        for step, message in report.refused
+        if step.error_line
+    ]
+    for first, stop, new in sorted(places, reverse=True):
+        lines[first - 1 : stop - 1] = new
+    return "\n".join(lines)
+
+
+def _blessed(found: Answers) -> list[str]:
+    width = max((len(name) for name in found), default=0)
+    lines = []
+    for name in sorted(found):
+        shown = " | ".join(sorted(_shown(each) for each in found[name]))
+        lines.append(f"----  {name:<{width}} {shown}")
+    return lines or ["----"]
+
+
+def _shown(answer: Answer) -> str:
+    sign, values = answer
+    return f"! {values[0]}" if sign == "!" else f"{sign} {write_row(values)}"
+
+
+def _union(parts: Sequence[Answers]) -> Answers:
+    whole: Answers = {}
+    for part in parts:
+        for name, answers in part.items():
+            whole.setdefault(name, []).extend(answers)
+    return whole
+
+
+def _differing(found: list[Answer], told: list[Answer]) -> tuple[list[str], list[str]]:
+    """Return what is missing and what is too much; a failure need only hold the text."""
+    failed = [str(each[1][0]) for each in found if each[0] == "!"]
+    expected = [str(each[1][0]) for each in told if each[0] == "!"]
+    if len(failed) == len(expected) and all(
+        text in message for text, message in zip(expected, failed, strict=True)
+    ):
+        found = [each for each in found if each[0] != "!"]
+        told = [each for each in told if each[0] != "!"]
+    there, wanted = Counter(map(_shown, found)), Counter(map(_shown, told))
+    return sorted((wanted - there).elements()), sorted((there - wanted).elements())
