@@ -76,6 +76,8 @@ def valid(values: pa.Array) -> Bools:
 def _present(values: pa.Array) -> Ints:
     """Return codes without regard to NULL."""
     arrow = values.type
+    if kinds.is_null(arrow):  # nullif(NULL, ok) is a condition too
+        return np.zeros(len(values), np.int64)
     if kinds.is_floating(arrow):
         return _double_codes(values.cast(pa.float64()))
     if kinds.is_decimal(arrow):

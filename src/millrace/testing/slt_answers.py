@@ -39,8 +39,9 @@ class Ledger:
             self._single[feed] = qid
 
     def qid(self, name: str) -> int:
-        """Return the newest id of a name; -1 if there is none."""
-        return max((qid for qid, owner in self._owners.items() if owner == name), default=-1)
+        """Return the newest id of a name, or one that no query has."""
+        mine = [qid for qid, owner in self._owners.items() if owner == name]
+        return max(mine, default=10**9)
 
     def forget_sinks(self) -> None:
         """Begin with new sinks, which get only what is new."""

@@ -83,7 +83,7 @@ def _values(row: Row) -> tuple[object, ...]:
 
 def _positive(row: Row) -> bool:
     value = row["value"]
-    return isinstance(value, float) and value > 0.0
+    return isinstance(value, float) and not value <= 0.0  # NaN is greater than every number
 
 
 def _tagged(row: Row) -> bool:

@@ -75,7 +75,7 @@ Pair: TypeAlias = tuple[int, int]
 
 
 def twice(numbers: pa.Array) -> pa.Array:
-    return pc.multiply(numbers.cast(pa.float64()), 2.0)
+    return pc.multiply(numbers.cast(pa.float64(), safe=False), 2.0)
 
 
 FUNCTIONS: dict[str, Function] = {"twice": twice}
@@ -385,6 +385,11 @@ ONE_IS_NOT_TRUE = asked(
     Compare(">", Column("i"), Literal(1)), Compare("<", Column("x"), Literal(1.0)),
     lift=False, i=[1, 2, None], x=[0.5, 1.0, nan],
 )  # fmt: skip
+A_COLUMN_WITHOUT_A_TYPE = asked(
+    Call("nullif", (Literal(None), Column("o"))),
+    Not(Call("nullif", (Literal(None), Column("o")))),
+    o=[True, None],
+)
 COLUMNS_EQUAL_TO_PYTHON = asked(
     Compare(">", Arithmetic("+", Column("i"), Literal(1)), Literal(2)),
     Compare(">", Arithmetic("+", Column("i"), Literal(1.0)), Literal(2.5)),
@@ -403,6 +408,7 @@ COLUMNS_EQUAL_TO_PYTHON = asked(
 @example(POINTS_OF_TWO_TYPES, 1, 1)
 @example(A_DOUBLE_BESIDE_DECIMALS, 8, 1)
 @example(ONE_IS_NOT_TRUE, 8, 1)
+@example(A_COLUMN_WITHOUT_A_TYPE, 8, 1)
 @example(COLUMNS_EQUAL_TO_PYTHON, 8, 1)
 def test_agrees_with_asking_each_query(world: World, fewest_keys: int, n_files: int) -> None:
     with patch.object(build, "FEWEST_KEYS", fewest_keys):

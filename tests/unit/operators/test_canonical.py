@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from millrace.operators.canonical import canonical_order
+from millrace.operators.canonical import canonical_order, ordered_by
 from millrace.schema import TIMESTAMP
 
 NAN = float("nan")
