@@ -54,6 +54,8 @@ POINTS = (
     "deliver.after",  # the cursor has moved
     "register.before",  # a change of the query set is not yet durable
     "register.after",  # it is durable; nobody has been told
+    "publish.before",  # the files of standing queries are durable; no catalog names them
+    "publish.after",  # the catalog is durable; no epoch has named it
 )
 
 

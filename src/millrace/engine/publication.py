@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
+from millrace import failpoints
 from millrace.engine.catalog import Catalog, IndexFile
 from millrace.engine.population import Block, FreshBlock, IndexBlock
 from millrace.engine.registry_state import RegistryState
@@ -118,8 +119,10 @@ class Publisher:
             index[stream] = tuple(files)
         published = replace(catalog, index=index)
         data = container.pack(published.to_json(), sections)
+        failpoints.reach("publish.before")
         if not self._root.put_if_absent(catalog.file, data):
             published = self._known(catalog) or published  # another engine was quicker
+        failpoints.reach("publish.after")
         return published
 
     def _indexed(

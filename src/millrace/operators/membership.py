@@ -77,11 +77,11 @@ def among_sets(operand: Datum, sets: pa.Array) -> pa.Array:
 
     Cost: one comparison for each value of each list.
     """
-    parents = pc.list_parent_indices(sets)
-    values = sets.flatten()
-    operands = as_array(operand, len(sets)).take(parents)
-    equal = vector(compare("=", operands, values))
-    rows = parents.to_numpy()
+    # Not list_parent_indices: an absent list may still have values, which flatten leaves out.
+    sizes = vector(pc.list_value_length(sets)).values
+    rows = np.repeat(np.arange(len(sets)), sizes)
+    operands = as_array(operand, len(sets)).take(pa.array(rows))
+    equal = vector(compare("=", operands, sets.flatten()))
     found = np.zeros(len(sets), np.bool_)
     found[rows[equal.values if equal.valid is None else equal.values & equal.valid]] = True
     known = sets.is_valid().to_numpy(zero_copy_only=False)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from millrace.engine import decide, outgoing, step
+from millrace.engine import decide, outgoing, publication, step
 from millrace.engine.chunk import Chunk
 from millrace.engine.settings import Settings
 
@@ -32,7 +32,7 @@ class Configuration:
         How many map tasks share the rows of an epoch at most.
     shuffled
         Whether chunks reach the shards in random order.
-    inline_bytes, driver_bytes, chunk_bytes, spread_bytes
+    inline_bytes, driver_bytes, chunk_bytes, spread_bytes, rows_on_the_spot
         What replaces the engine's constants of these names; None leaves one as it is.
     """
 
@@ -44,6 +44,7 @@ class Configuration:
     driver_bytes: int | None = None
     chunk_bytes: int | None = None
     spread_bytes: int | None = None
+    rows_on_the_spot: int | None = None
 
     def settings_of(self, epoch: int) -> Settings:
         """Return the settings under which an epoch is decided."""
@@ -61,6 +62,7 @@ class Configuration:
             (outgoing, "DRIVER_BYTES", self.driver_bytes),
             (outgoing, "CHUNK_BYTES", self.chunk_bytes),
             (decide, "SPREAD_BYTES", self.spread_bytes),
+            (publication, "ROWS_ON_THE_SPOT", self.rows_on_the_spot),
         )
         before = [(module, name, getattr(module, name)) for module, name, _ in places]
         try:
@@ -75,7 +77,7 @@ class Configuration:
 
 CONFIGURATIONS = (
     Configuration("plain"),
-    Configuration("tasks", n_tasks=3, shuffled=True),
+    Configuration("tasks", n_tasks=3, shuffled=True, rows_on_the_spot=0),
     Configuration("spread", (_SPREAD,), n_tasks=3, shuffled=True),
     Configuration(
         "resharded",

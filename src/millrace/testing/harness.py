@@ -7,7 +7,7 @@
 A process dies by an `InjectedCrash` at an armed failpoint: its objects are abandoned, its root
 is taken away, and nothing is cleaned up. The next one gets the epoch that the dead one was in,
 committed or not, as Spark would hand it out. Snapshots are taken every 8 epochs in place of
-64, so that short runs meet them and all that follows from them.
+64, so that short runs meet them and all that follows from them; index files are merged as early.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from typing import Any
 
 from millrace import failpoints
 from millrace.connectors.sinks import ParquetSink
+from millrace.connectors.sinks.sink import FANOUTS
+from millrace.engine import publication
 from millrace.engine.decision import Identity
 from millrace.engine.inprocess import InProcess
 from millrace.failpoints import InjectedCrash
@@ -37,11 +39,13 @@ from millrace.state.run_store import load_manifest, manifest_log
 from millrace.testing.bag import bag_of
 from millrace.testing.configurations import Configuration
 from millrace.testing.mortal_root import MortalRoot, copied
-from millrace.testing.scenario import FUNCTIONS, Scenario
+from millrace.testing.scenario import FUNCTIONS, PARAMETERS, TEMPLATE, Scenario
 from millrace.testing.spreading import spread
 from millrace.time import ManualClock
 
 SNAPSHOT_EVERY = 8
+SMALLEST_LEVEL = 4
+MANY = "many"
 ROLL_EPOCHS = 5
 KEEP_REJECTED = 200
 QUERY = "the query of the harness"
@@ -74,10 +78,13 @@ class Process:
         for name, function in FUNCTIONS.items():
             self.session.function(name, function, returns="boolean")
         self.declare(epoch)
-        sink = ParquetSink(
-            directory, name="answers", roll_epochs=ROLL_EPOCHS, roll_bytes=None, roll_every=None
-        )
-        self.session.sink(sink)
+        for form in FANOUTS:
+            self.session.sink(
+                ParquetSink(
+                    directory / form, name=form, fan_out=form,
+                    roll_epochs=ROLL_EPOCHS, roll_bytes=None, roll_every=None,
+                )
+            )  # fmt: skip
         self.engine.delivery.committed(self.engine.manifest)  # what `Session.start` does
 
     def step(self, epoch: int, *, spread_seed: object = "") -> None:
@@ -91,7 +98,7 @@ class Process:
         """Bring streams and queries to what they are in an epoch; done before, it does nothing."""
         session, catalog = self.session, self.engine.registry.catalog
         streams, queries = self.scenario.streams(epoch), self.scenario.queries(epoch)
-        for name in [each for each in catalog.feeds if each not in queries]:
+        for name in [each for each in catalog.feeds if each not in {*queries, MANY}]:
             session.change({"do": "drop feed", "name": name})
         for name in [each for each in catalog.streams if each not in streams]:
             session.drop_stream(name)
@@ -99,6 +106,32 @@ class Process:
             session.stream(name, **streams[name])
         for name in [each for each in queries if each not in catalog.feeds]:
             session.query(queries[name], name=name)
+        self._declare_rows(epoch)
+
+    def _declare_rows(self, epoch: int) -> None:
+        """Bring the rows of the template to what they are in an epoch."""
+        template = self.session.template(MANY, TEMPLATE, **PARAMETERS)
+        wanted, paused = self.scenario.rows(epoch), self.scenario.paused(epoch)
+        present = {row["slot"]: row for row in template.rows().to_pylist()}
+        gone = [row["_query"] for slot, row in present.items() if slot not in wanted]
+        other = [
+            {**row, "low": wanted[slot]}
+            for slot, row in present.items()
+            if slot in wanted and row["low"] != wanted[slot]
+        ]
+        fresh = [{"slot": slot, "low": low} for slot, low in wanted.items() if slot not in present]
+        if gone:
+            template.delete(gone)
+        if other:
+            template.update(other)
+        if fresh:
+            template.insert(fresh)
+        qids = {row["slot"]: row["_query"] for row in template.rows().to_pylist()}
+        known = self.engine.registry.population.paused
+        for do, some in (("pause", paused), ("resume", {*wanted} - paused)):
+            changing = [qids[slot] for slot in sorted(some) if (qids[slot] in known) != (do == "pause")]
+            if changing:
+                self.session.change({"do": do, "qids": changing})
 
     def identity(self, epoch: int) -> Identity:
         """Identify the input of an epoch."""
@@ -121,6 +154,13 @@ class Process:
         catalog = self.engine.registry.catalog
         found: dict[str, Any] = {fact: manifest.facts.get(fact) for fact in _EQUAL_FACTS}
         found |= {"epoch": manifest.epoch, "catalog": catalog.to_json()}
+        population = self.engine.registry.population
+        found["names"] = dict(population.names)
+        found["paused"] = set(population.paused)
+        found["generations"] = dict(population.generations)
+        found["queries"] = {
+            qid: population.find(qid) for qid in range(catalog.next_qid) if population.find(qid)
+        }
         found["suspended"] = sorted(manifest.facts["suspended"])
         found["dead"] = bag_of(session.dead_letters())
         for name, stream in catalog.streams.items():
@@ -283,7 +323,7 @@ def _told(found: object, expected: object) -> str:
 
 def contents(directory: Path) -> dict[str, bytes]:
     """Read every finished file below a directory."""
-    found = sorted(directory.glob("*/*.parquet"))
+    found = sorted(directory.glob("*/*/*.parquet"))
     return {str(path.relative_to(directory)): path.read_bytes() for path in found}
 
 
@@ -297,13 +337,14 @@ def fill(directory: Path, files: dict[str, bytes]) -> None:
 @contextmanager
 def conditions(how: Configuration) -> Iterator[None]:
     """Apply a configuration, and take snapshots often."""
-    before = log.EVERY, expiry.MAX_INLINE_AGE
+    before = log.EVERY, expiry.MAX_INLINE_AGE, publication.SMALLEST_LEVEL
     log.EVERY = expiry.MAX_INLINE_AGE = SNAPSHOT_EVERY
+    publication.SMALLEST_LEVEL = SMALLEST_LEVEL
     try:
         with how.applied():
             yield
     finally:
-        log.EVERY, expiry.MAX_INLINE_AGE = before
+        log.EVERY, expiry.MAX_INLINE_AGE, publication.SMALLEST_LEVEL = before
 
 
 def _count_passings() -> None:

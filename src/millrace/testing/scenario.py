@@ -2,7 +2,8 @@
 
 Rows are late, without a time, NaN and NULL; they expire; one partition falls silent for a while.
 Queries come and go in every epoch, one under the same name again and again, one fails on a row
-and is suspended. A stream is dropped and declared anew. What an epoch holds depends on its
+and is suspended. The rows of a template are inserted, changed, paused, resumed and deleted. A
+stream is dropped and declared anew. What an epoch holds depends on its
 number alone, so a run that was disturbed can be compared with one that was not.
 """
 
@@ -37,6 +38,9 @@ def fussy(values: pa.Array) -> pa.Array:
         raise ValueError(message)
     return pc.greater(values, 1.0)
 
+
+TEMPLATE = "SELECT at, value FROM kafka WHERE at > :low - 20 AND at % 8 <> :slot % 8"
+PARAMETERS = {"slot": "bigint", "low": "bigint"}
 
 FUNCTIONS: dict[str, Function] = {"fussy": fussy}
 
@@ -80,6 +84,15 @@ class Scenario:
         if epoch % 16 != 9:
             found["briefly"] = select("brief", "value")
         return found
+
+    def rows(self, epoch: int) -> dict[int, int]:
+        """Return the rows of the template: `low` for each `slot`."""
+        slots = range(3 * epoch, 3 * epoch + 14)
+        return {slot: 2 * slot + (5 if (epoch + slot) % 6 < 2 else 0) for slot in slots}
+
+    def paused(self, epoch: int) -> set[int]:
+        """Return the slots whose query is paused."""
+        return {slot for slot in self.rows(epoch) if (slot + epoch // 2) % 5 == 0}
 
     def arrivals(self, epoch: int) -> Arrivals:
         """Return the rows of an epoch, by stream and source partition."""

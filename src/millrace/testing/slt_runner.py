@@ -96,23 +96,34 @@ class Runner:
 
     def run(self) -> Report:
         """Run all steps, then ask the judges."""
-        for together in self._stretches():
-            self.stretch(together)
+        for together in self.stretches():
+            instants = self.perform(together)
+            if instants:
+                self.send(instants)
+                self.collect(instants)
         self.judge()
         return self.report
 
-    def stretches(self) -> list[list[Step]]:
-        """Return the steps, parted into what may be done together."""
-        return list(self._stretches())
-
-    def stretch(self, together: list[Step]) -> None:
-        """Do some steps that belong together."""
-        instants = [each for each in together if isinstance(each, Instant)]
+    def perform(self, together: list[Step]) -> list[Instant]:
+        """Take the statements of a stretch; return its instants."""
         for each in together:
             if isinstance(each, Statement):
                 self._state(each)
-        if instants:
-            self._feed(instants)
+        return [each for each in together if isinstance(each, Instant)]
+
+    def send(self, instants: list[Instant]) -> None:
+        """Let rows arrive."""
+        epochs = [self._rows_of(each) for each in instants]
+        for rows in epochs:
+            arrivals: dict[str, dict[str, list[dict[str, Any]]]] = {}
+            for stream, row in rows:
+                arrivals.setdefault(stream, {}).setdefault("", []).append(row)
+            self.world.epochs.append(Epoch(arrivals))
+        self.driver.feed(self._cut(epochs))
+
+    def collect(self, instants: list[Instant]) -> None:
+        """Note what was answered to what was sent last."""
+        self._groups.append((instants, self.driver.collect()))
 
     def judge(self) -> None:
         """Compare what was found with the oracle and with the file."""
@@ -124,7 +135,7 @@ class Runner:
             self._compare(instants, found, told, "the oracle")
             self._compare(instants, found, self._written(instants), "the file")
 
-    def _stretches(self) -> Iterator[list[Step]]:
+    def stretches(self) -> Iterator[list[Step]]:
         """Part the steps: instants that one feed takes, queries in any order, others alone."""
         for kind, group in groupby(self.script.steps, self._kind):
             some: list[Step] = list(group)
@@ -207,16 +218,6 @@ class Runner:
         for each in world.of_template(label) if label in world.templates else [label]:
             world.drop(each)
         world.templates.pop(label, None)
-
-    def _feed(self, instants: list[Instant]) -> None:
-        epochs = [self._rows_of(each) for each in instants]
-        for rows in epochs:
-            arrivals: dict[str, dict[str, list[dict[str, Any]]]] = {}
-            for stream, row in rows:
-                arrivals.setdefault(stream, {}).setdefault("", []).append(row)
-            self.world.epochs.append(Epoch(arrivals))
-        self.driver.feed(self._cut(epochs))
-        self._groups.append((instants, self.driver.collect()))
 
     def _cut(self, epochs: list[list[Fed]]) -> list[list[Fed]]:
         """Cut the rows of instants into epochs."""

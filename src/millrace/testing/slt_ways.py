@@ -78,7 +78,7 @@ def _sharded(n_shards: int) -> Way:
 DEFAULT = Way("plain")
 WAYS = (
     DEFAULT,
-    Way("row-by-row", cut="rows", share=3),
+    Way("row-by-row", cut="rows", share=2),
     Way("cuts", cut="random", n_tasks=3, share=2),
     Way("at-once", cut="whole", share=2),
     Way("unshared", lifting=False, share=2),
@@ -86,4 +86,27 @@ WAYS = (
     Way("crashes", crashes=True, share=3),
     *(_forced(access) for access in METHODS),
     *(_sharded(n_shards) for n_shards in (1, 2, 4)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkWay(Way):
+    """A way to run the files of some directories together on Spark."""
+
+    directories: tuple[str, ...] = ()
+
+    def files(self, root: Path) -> list[Path]:
+        """Return the files that are run in this way."""
+        return [path for each in self.directories for path in sorted((root / each).glob("*.slt"))]
+
+
+def _on_spark(n_shards: int, *directories: str) -> SparkWay:
+    settings = Settings(shards=n_shards, spread="always", backoff=20_000)
+    return SparkWay(f"spark-{n_shards}", settings, directories=directories)
+
+
+SPARK_WAYS = (
+    _on_spark(1, "compare"),
+    _on_spark(2, "standing", "time"),
+    _on_spark(4, "logic", "project"),
 )

@@ -80,6 +80,18 @@ def test_a_set_is_a_constant_or_a_column_of_lists(
         assert found.to_pylist()[place] == expected[place]
 
 
+def test_a_set_that_is_absent_may_have_values_in_its_buffer() -> None:
+    ends, values_below = pa.array([0, 2, 4, 5], pa.int32()), pa.array([1, 2, 3, 4, 5])
+    lists = pa.ListArray.from_arrays(ends, values_below, mask=pa.array([False, True, False]))
+    batch = batch_of([{"c4": 2}, {"c4": 3}, {"c4": 3}], WIDE)
+    node = In(Column("c4"), (Parameter(0, "bigint", many=True),))
+
+    assert evaluate(node, batch, {}, pa.record_batch({"p0": lists})).to_pylist() == [
+        True, None, False]  # fmt: skip
+    cut = pa.record_batch({"p0": lists[1:]})
+    assert evaluate(node, batch[1:], {}, cut).to_pylist() == [None, False]
+
+
 @given(rows(WIDE), st.data())
 def test_patterns_that_differ_from_row_to_row(given_rows: list[Row], data: Any) -> None:
     texts = st.none() | values(pa.string())
