@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from millrace.cli.reading import engine_of
+from millrace.connectors.sinks.sink import FANOUTS
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.cursor import CURSORS, Cursor, sinks_with_cursors
-from millrace.engine.registry import Registry
-from millrace.engine.results import total, waiting
+from millrace.engine.publication import CATALOGS, together
+from millrace.engine.registry import Registry, read_catalog
+from millrace.engine.results import amount, waiting
 from millrace.engine.statistics import EpochStatistics
+from millrace.index.build import Standing
 from millrace.state.lease import Lease, written
 from millrace.state.manifest import Manifest, StoreState
 from millrace.state.names import COMMITS, SNAPSHOTS, MissingError, number_of
@@ -33,9 +39,16 @@ class StreamFacts:
 
 @dataclass(frozen=True, slots=True)
 class QueryFacts:
-    """A query: what it asks, and whether it runs; `why` says why it does not."""
+    """A query, a template or a feed that queries share: what is asked, and whether it runs.
+
+    `queries` counts those that stand, and `state` says how many of them run; `why` says why one
+    does not. Of a feed that queries share, `text` is what the largest of its `families` asks.
+    """
 
     name: str
+    kind: str
+    queries: int
+    families: int
     text: str
     state: str
     why: str
@@ -79,6 +92,7 @@ class Inspection:
     snapshots: int
     readers: int
     counts: dict[str, int]
+    index_files: dict[str, int]
     streams: list[StreamFacts]
     queries: list[QueryFacts]
     stores: list[StoreFacts]
@@ -96,7 +110,8 @@ def inspect(root: Root) -> Inspection:
     now = WallClock().now()
     entries = root.list("")
     manifest = load_manifest(root)
-    catalog = Registry.open(root).catalog
+    registry = Registry.open(root)
+    catalog = registry.catalog
     engine, sinks = engine_of(root), _sinks(root, manifest)
     commits = [each for each in entries if each.name.startswith(f"{COMMITS}/")]
     newest = max((each.modified for each in commits), default=None)
@@ -111,8 +126,9 @@ def inspect(root: Root) -> Inspection:
         snapshots=sum(each.name.startswith(f"{SNAPSHOTS}/") for each in entries),
         readers=len(_readers(root, now / 1e6)),
         counts=dict(manifest.facts.get("counts", {})),
+        index_files=_index_files(root),
         streams=_streams(manifest, catalog, now),
-        queries=_queries(manifest, catalog, min((s.next_epoch for s in sinks), default=0)),
+        queries=_queries(manifest, registry, sinks),
         stores=[_store(name, store) for name, store in sorted(manifest.stores.items())],
         sinks=sinks,
         statistics=manifest.facts.get("statistics"),
@@ -129,17 +145,91 @@ def _streams(manifest: Manifest, catalog: Catalog, now: int) -> list[StreamFacts
     return found
 
 
-def _queries(manifest: Manifest, catalog: Catalog, passed: int) -> list[QueryFacts]:
-    """Describe the queries; answers before epoch `passed` have reached every sink."""
-    verdicts = facts.suspended(manifest, catalog)
+def _queries(
+    manifest: Manifest, registry: Registry, sinks: list[SinkFacts]
+) -> list[QueryFacts]:
+    """Describe what is asked; answers that every sink has passed do not wait, but are kept."""
+    passed = min((each.next_epoch for each in sinks), default=manifest.epoch + 1)
+    held = _waiting_rows(manifest, passed)
+    members = _members(registry)
+    verdicts = facts.suspended(manifest, registry.population.generations)
+    paused = np.array(sorted(registry.population.paused), np.uint64)
+    suspended = np.array(sorted(verdicts), np.uint64)
     found = []
-    for name, spec in catalog.queries.items():
-        verdict = verdicts.get(spec.qid)
-        state = "suspended" if verdict else "paused" if spec.paused else "running"
-        why = f"{verdict['code']}: {verdict['message']}" if verdict else ""
-        held = total(waiting(manifest, (name,), passed)).n_rows
-        found.append(QueryFacts(name, str(spec.selection), state, why, held))
+    for name, feed in registry.catalog.feeds.items():
+        standing = members.get(name, [])
+        qids = np.concatenate([np.zeros(0, np.uint64), *(each.qids for each in standing)])
+        failed = qids[np.isin(qids, suspended)]
+        n_paused = int(np.isin(qids, paused).sum() - np.isin(failed, paused).sum())
+        found.append(
+            QueryFacts(
+                name,
+                feed.kind,
+                int(qids.size),
+                len(standing),
+                feed.text or _text(standing),
+                _state(int(qids.size), failed.size, n_paused),
+                _why(verdicts, failed.tolist()),
+                held.get(name, 0),
+            )
+        )
     return found
+
+
+def _members(registry: Registry) -> dict[str, list[Standing]]:
+    """Return the queries of each feed, a family after the other, the largest first."""
+    population, families = registry.population, registry.catalog.families
+    found: dict[str, list[Standing]] = {}
+    for stream in population.blocks:
+        for each in together(population.standing(stream, families)):
+            found.setdefault(each.feed, []).append(each)
+    for some in found.values():
+        some.sort(key=lambda each: -each.qids.size)
+    return found
+
+
+def _waiting_rows(manifest: Manifest, passed: int) -> dict[str, int]:
+    """Count the answers of each feed, in whatever form, from an epoch on."""
+    found: dict[str, int] = {}
+    for form in FANOUTS:
+        for answers in waiting(manifest, None, passed, form).values():
+            for each in answers:
+                found[each.query] = found.get(each.query, 0) + amount([each]).n_rows
+    return found
+
+
+def _text(standing: list[Standing]) -> str:
+    return str(standing[0].selection) if standing else ""
+
+
+def _state(n_queries: int, n_suspended: int, n_paused: int) -> str:
+    """Say in a word, or for several queries in numbers, whether they run."""
+    if n_queries == n_suspended + n_paused and n_queries:
+        return "suspended" if n_suspended else "paused"
+    if not n_suspended and not n_paused:
+        return "running"
+    counts = [(n_suspended, "suspended"), (n_paused, "paused")]
+    out = ", ".join(f"{n:,} {word}" for n, word in counts if n)
+    return f"{n_queries - n_suspended - n_paused:,} of {n_queries:,} running, {out}"
+
+
+def _why(verdicts: Mapping[int, Mapping[str, Any]], failed: list[int]) -> str:
+    if not failed:
+        return ""
+    verdict = verdicts[failed[0]]
+    return f"{verdict['code']}: {verdict['message']}"
+
+
+def _index_files(root: Root) -> dict[str, int]:
+    """Count the files in which the tasks of the newest catalog find queries, by stream."""
+    published = root.list(f"{CATALOGS}/")
+    if not published:
+        return {}
+    try:
+        catalog = read_catalog(root, published[-1].name)
+    except MissingError:
+        return {}
+    return {stream: len(files) for stream, files in catalog.index.items()}
 
 
 def _store(name: str, store: StoreState) -> StoreFacts:

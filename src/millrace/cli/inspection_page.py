@@ -27,10 +27,11 @@ def show(found: Inspection, console: Console) -> None:
     ], "lrrl")  # fmt: skip
     shown = _shown(found.queries)
     more = len(found.queries) - len(shown)
-    _section(console, f"queries ({len(found.queries):,})", ("", "state", "waiting", "asks"), [
-        (each.name, each.state, f"{each.waiting_rows:,}", f"{each.text} {each.why}".strip())
+    title = f"queries ({sum(each.queries for each in found.queries):,})"
+    _section(console, title, ("", "queries", "state", "waiting", "asks"), [
+        (each.name, f"{each.queries:,}", each.state, f"{each.waiting_rows:,}", _asks(each))
         for each in shown
-    ] + ([("...", "", "", f"and {more:,} more")] if more else []), "llrl")  # fmt: skip
+    ] + ([("...", "", "", "", f"and {more:,} more")] if more else []), "lrlrl")  # fmt: skip
     _section(console, "stores", ("", "runs", "rows", "bytes", "files"), [
         (each.name, f"{each.runs:,}", f"{each.rows:,}", print_bytes(each.bytes), f"{each.files:,}")
         for each in found.stores
@@ -42,6 +43,14 @@ def show(found: Inspection, console: Console) -> None:
     ], "lrrrl")  # fmt: skip
     if found.last is not None:
         _print_last(found.last, console)
+
+
+def _asks(each: QueryFacts) -> str:
+    """Say what is asked, and in how many ways."""
+    forms = f"({counted(each.families, 'family')})" if each.kind != "query" else ""
+    forms = forms.replace("familys", "families")
+    kind = "" if each.kind == "query" else f"{each.kind}:"
+    return " ".join(part for part in (kind, each.text, forms, each.why) if part)
 
 
 def _print_root(found: Inspection, console: Console) -> None:
@@ -61,6 +70,9 @@ def _print_root(found: Inspection, console: Console) -> None:
     kept = f"{counted(found.snapshots, 'snapshot')}, {counted(found.readers - 1, 'other reader')}"
     grid.add_row("files", f"{files}; {kept}" if found.readers else files)
     counts = found.counts
+    if any(found.index_files.values()):
+        per = ", ".join(f"{n:,} over {stream}" for stream, n in found.index_files.items() if n)
+        grid.add_row("index files", per)
     grid.add_row("so far", (
         f"{counted(counts.get('rows', 0), 'row')} in, "
         f"{counted(counts.get('results', 0), 'answer')}, "
@@ -112,6 +124,6 @@ def _section(
 
 def _shown(queries: Sequence[QueryFacts]) -> list[QueryFacts]:
     """Choose the queries to print: those in trouble, then the first ones."""
-    trouble = [each for each in queries if each.state == "suspended"]
-    rest = [each for each in queries if each.state != "suspended"]
+    trouble = [each for each in queries if each.why]
+    rest = [each for each in queries if not each.why]
     return [*trouble, *rest[: max(SHOWN_QUERIES - len(trouble), 0)]]

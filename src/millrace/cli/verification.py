@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from millrace.engine.cursor import CURSORS, Cursor
+from millrace.engine.publication import CATALOGS, QUERIES
 from millrace.engine.registry import CHANGES
 from millrace.engine.registry import SNAPSHOTS as REGISTRY_SNAPSHOTS
 from millrace.errors import CorruptionError, MillraceError
@@ -18,7 +19,7 @@ from millrace.state.names import COMMITS, SNAPSHOTS, MissingError, number_of
 from millrace.state.root import Root
 from millrace.state.run_store import load_manifest
 
-LOGS = (COMMITS, SNAPSHOTS, CHANGES, REGISTRY_SNAPSHOTS, "catalogs", "epochs")
+LOGS = (COMMITS, SNAPSHOTS, CHANGES, REGISTRY_SNAPSHOTS, CATALOGS, QUERIES, "epochs")
 
 
 @dataclass(slots=True)

@@ -182,9 +182,7 @@ def _points_of(atom: Atom, parameters: pa.RecordBatch) -> _Points:
     return _Points(atom, queries[kept], values.filter(pa.array(kept)), widened)
 
 
-def _converted_points(
-    parts: list[pa.Array], target: pa.DataType
-) -> tuple[pa.Array, Bools, Bools]:
+def _converted_points(parts: list[pa.Array], target: pa.DataType) -> tuple[pa.Array, Bools, Bools]:
     """Bring points to the type of their column: the values, whether any can be equal, exactness.
 
     Points may have different types, as in `price IN (1, 1.5)`; beside integers, 1.5 is no point.

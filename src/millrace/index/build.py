@@ -268,9 +268,7 @@ def _methods(key: str | None, low: Ints, high: Ints) -> tuple[str, ...]:
     return tuple(possible)
 
 
-def _family_json(
-    family: Standing, analysis: Analysis, columns: dict[str, int]
-) -> dict[str, Any]:
+def _family_json(family: Standing, analysis: Analysis, columns: dict[str, int]) -> dict[str, Any]:
     """Describe a family to those who will answer for it."""
     used = {atom.name for clause in analysis.clauses for atom in clause}
     return {

@@ -26,7 +26,8 @@ from millrace.index.run import Group, IndexRun, StoredFamily
 from millrace.index.text.group import find_queries
 from millrace.kernels.arrays import Bools, Ints, Ints32
 from millrace.operators.evaluate import Function, Memo, evaluate
-from millrace.plan.expressions import Expression
+from millrace.operators.vectors import Datum
+from millrace.plan.expressions import Column, Expression, walk
 
 SAMPLE_ROWS = 64
 
@@ -122,15 +123,15 @@ class Matcher:
             if asked is not None and not asked.any():
                 continue
             live = self._live_of(number, "pairs", asked)
-            found = [self._candidates(number, group, codes, live) for group in live.groups]
+            indexed = [each for each in live.groups if each.methods]
+            found = [self._candidates(number, group, codes, live) for group in indexed]
             if run.automata:
                 found.append(find_queries(run.automata, run.array("needles/slots"), batch))
-            if not found:
-                continue
-            rows = np.concatenate([rows for rows, _ in found])
-            slots = np.concatenate([slots for _, slots in found])
             live = self._live_of(number, "pairs", asked)  # some may just have failed
-            rows, slots = self._verified(number, codes, *live.narrowed(rows, slots))
+            found = [self._verified(number, codes, *live.narrowed(*_joined(found)))]
+            found += [self._scanned(number, each, codes, live) for each in live.groups
+                      if not each.methods]  # fmt: skip
+            rows, slots = _joined(found)
             if slots.size:
                 yield Pairs(run, rows, slots)
 
@@ -149,7 +150,10 @@ class Matcher:
             live = self._live_of(number, "count", wanted[number])
             found = []
             for group in live.groups:
-                if self._countable(run, group):
+                if not group.methods:
+                    _, slots = self._scanned(number, group, codes, live)
+                    total += np.bincount(slots, minlength=total.size)
+                elif self._countable(run, group):
                     self._count_boxes(number, group, codes, live, total)
                 else:
                     found.append(self._candidates(number, group, codes, live))
@@ -188,14 +192,45 @@ class Matcher:
         self, number: int, group: Group, codes: BatchCodes, live: _Live
     ) -> tuple[Ints32, Ints32]:
         """Return the pairs of rows and slots whose boxes hold them."""
-        n_rows = codes.batch.num_rows
-        if not group.methods:  # no column is tested at all
-            slots = group.slots if live.out is None else group.slots[~live.out[group.slots]]
-            return np.repeat(np.arange(n_rows, dtype=np.int32), slots.size), np.tile(slots, n_rows)
         matrix = self._matrix(number, group, codes, live)
         method = self._method(group, matrix, "pairs")
         rows, boxes = METHODS[method].pairs(group.methods[method], matrix)
         return rows, group.slots[boxes]
+
+    def _scanned(
+        self, number: int, group: Group, codes: BatchCodes, live: _Live
+    ) -> tuple[Ints32, Ints32]:
+        """Return the pairs of queries that no column of the index narrows down, one by one."""
+        run = self._sources[number].run
+        slots = group.slots if live.out is None else group.slots[~live.out[group.slots]]
+        found = []
+        for slot, family, place in zip(
+            slots.tolist(), run.owners(slots).tolist(), run.places(slots).tolist(), strict=True
+        ):
+            rows = self._rows_of(number, codes, slot, family, place)
+            found.append((rows, np.full(rows.size, slot, np.int32)))
+        return _joined(found)
+
+    def _rows_of(
+        self, number: int, codes: BatchCodes, slot: int, family: int, place: int
+    ) -> Ints32:
+        """Return the rows that satisfy one query, whose constants are the same for all rows."""
+        run = self._sources[number].run
+        stored = run.families[family]
+        whole = run.verify is not None and bool(run.verify[slot])
+        condition = stored.selection.condition if whole else stored.residual
+        if condition is None:
+            return np.arange(codes.batch.num_rows, dtype=np.int32)
+        row = run.parameters(family).slice(place, 1)
+        constants = {at: column[0] for at, column in enumerate(row.columns)}
+        try:
+            found = evaluate(condition, codes.batch, self._functions, constants, memo=codes.memo)
+        except MemoryError:
+            raise
+        except Exception as cause:
+            self._fail(number, np.array([slot], np.int32), cause)
+            return np.zeros(0, np.int32)
+        return np.flatnonzero(_truth(found, codes.batch.num_rows)).astype(np.int32)
 
     def _matrix(self, number: int, group: Group, codes: BatchCodes, live: _Live) -> Ints:
         """Return the codes of a group's columns; one that cannot be computed fails its queries.
@@ -241,8 +276,7 @@ class Matcher:
         needed = np.array(residual)[owners]
         whole = np.zeros(slots.size, np.bool_) if doubtful is None else doubtful[slots]
         kept = ~(needed | whole)
-        for family in np.unique(owners[~kept]).tolist():
-            mine = np.flatnonzero((owners == family) & ~kept)
+        for family, mine in _by_owner(owners, np.flatnonzero(~kept)):
             for some, condition in (
                 (mine[whole[mine]], run.families[family].selection.condition),
                 (mine[~whole[mine]], run.families[family].residual),
@@ -288,13 +322,10 @@ class Matcher:
         rows: Ints32,
         slots: Ints32,
     ) -> Bools:
-        batch = codes.batch.take(pa.array(rows))
+        batch = _needed(condition, codes.batch).take(pa.array(rows))
         parameters = run.parameters(family).take(pa.array(run.places(slots)))
         found = evaluate(condition, batch, self._functions, parameters)
-        if isinstance(found, pa.Scalar):
-            found = pa.repeat(found.cast(pa.bool_()), rows.size)
-        truth: Bools = pc.fill_null(found, fill_value=False).to_numpy(zero_copy_only=False)
-        return truth
+        return _truth(found, rows.size)
 
     def _fail(self, number: int, slots: Ints32, cause: Exception) -> None:
         run, out = self._sources[number].run, self._out[number]
@@ -349,3 +380,35 @@ def families_by_projection(run: IndexRun) -> dict[tuple[str, str], list[int]]:
 
 def _differing(family: StoredFamily) -> bool:
     return '"parameter"' in family.projection and family.outputs_differ
+
+
+def _joined(found: list[tuple[Ints32, Ints32]]) -> tuple[Ints32, Ints32]:
+    if len(found) == 1:
+        return found[0]
+    nothing = np.zeros(0, np.int32)
+    rows = np.concatenate([nothing, *(rows for rows, _ in found)])
+    return rows, np.concatenate([nothing, *(slots for _, slots in found)])
+
+
+def _by_owner(owners: Ints32, at: Ints) -> Iterator[tuple[int, Ints]]:
+    """Part some places by the family that stands there."""
+    order = at[np.argsort(owners[at], kind="stable")]
+    sorted_owners = owners[order]
+    bounds = np.flatnonzero(np.diff(sorted_owners)) + 1
+    for mine in np.split(order, bounds):
+        if mine.size:
+            yield int(owners[mine[0]]), mine
+
+
+def _truth(found: Datum, n_rows: int) -> Bools:
+    """Say where a condition is true, neither false nor unknown."""
+    if isinstance(found, pa.Scalar):
+        found = pa.repeat(found.cast(pa.bool_()), n_rows)
+    truth: Bools = pc.fill_null(found, fill_value=False).to_numpy(zero_copy_only=False)
+    return truth
+
+
+def _needed(condition: Expression, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the columns that a condition reads; one at least, so that rows can be counted."""
+    names = dict.fromkeys(each.name for each in walk(condition) if isinstance(each, Column))
+    return batch.select(list(names) or batch.schema.names[:1])

@@ -79,9 +79,10 @@ class Process:
             self.session.function(name, function, returns="boolean")
         self.declare(epoch)
         for form in FANOUTS:
+            queries = None if form == "rows" else (MANY, "all")
             self.session.sink(
                 ParquetSink(
-                    directory / form, name=form, fan_out=form,
+                    directory / form, queries, name=form, fan_out=form,
                     roll_epochs=ROLL_EPOCHS, roll_bytes=None, roll_every=None,
                 )
             )  # fmt: skip
