@@ -55,7 +55,6 @@ def churn(arena: Arena) -> list[Figure]:
         mine = sink.counts(changing.standing.tolist())
     truth = 2 * alert_counts(changing.parameters, rows)
     static = (before + after) / 2
-    arena.point("alerts", population.n_queries, static)
     wanted = 2 * CHANGES_A_SECOND * arena.scale
     rates = [in_words(each) for each in (during, before, after)]
     note = (

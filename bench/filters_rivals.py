@@ -71,9 +71,7 @@ def identity(spark: SparkSession, given: Input, span: Span) -> float:
     return _timed(spark, given, span, epoch)
 
 
-def identity_to_parquet(
-    spark: SparkSession, given: Input, span: Span, *, copies: int, target: Path
-) -> float:
+def identity_to_parquet(spark: SparkSession, given: Input, span: Span, *, copies: int) -> float:
     """Run I to Parquet with each row several times over; return its rows (in) a second."""
 
     def repeated(batches: Batches) -> Batches:
@@ -83,9 +81,10 @@ def identity_to_parquet(
 
     def epoch(batch: DataFrame, number: int) -> None:
         mapped = batch.mapInArrow(repeated, batch.schema)
-        mapped.write.mode("overwrite").parquet(str(target / f"epoch-{number}"))
+        mapped.write.parquet(f"{target}/epoch-{number}")
 
-    return _timed(spark, given, span, epoch)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as target:
+        return _timed(spark, given, span, epoch)
 
 
 def numpy_loop(
@@ -128,14 +127,17 @@ def join(spark: SparkSession, given: Input, span: Span, *, n_queries: int) -> fl
 
 
 def separate_queries(
-    spark: SparkSession, given: Input, *, files: int, most: int, seconds: float
+    spark: SparkSession, given: Input, *, epochs: int, most: int, seconds: float
 ) -> tuple[float, int]:
-    """Run Q: start as many as there is time for; return rows a second, and how many started."""
-    conditions = cacq(most).conditions()
+    """Run Q: start as many as there is time for; return rows a second, and how many started.
+
+    Timed are further epochs, from the arrival of their files until the last query is through
+    with them; that the queries start, and their first epochs, are not.
+    """
     reader = spark.readStream.schema(given.columns).option("maxFilesPerTrigger", FILES_AN_EPOCH)
     began, running = time.perf_counter(), []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoints:
-        for number, condition in enumerate(conditions):
+        for number, condition in enumerate(cacq(most).conditions()):
             if time.perf_counter() - began > seconds:
                 break
             frame = reader.name("rows").parquet(str(given.directory)).where(condition)
@@ -144,10 +146,21 @@ def separate_queries(
             running.append(writer.start())
         for each in running:
             each.processAllAvailable()
-        taken = time.perf_counter() - began
+        arrived = time.perf_counter()
+        _link_more(given.directory, FILES_AN_EPOCH * epochs)
+        for each in running:
+            each.processAllAvailable()
+        taken = time.perf_counter() - arrived
         for each in running:
             each.stop()
-    return files * given.rows / FILES_AN_EPOCH / taken, len(running)
+    return epochs * given.rows / taken, len(running)
+
+
+def _link_more(directory: Path, files: int) -> None:
+    """Let as many files arrive, with the rows of those that are there."""
+    first = directory / "part-00000.parquet"
+    for number in range(files):
+        (directory / f"more-{number:05d}.parquet").hardlink_to(first)
 
 
 def count_by_numpy(batches: Batches, queries: Cacq) -> Counts:

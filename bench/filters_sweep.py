@@ -12,22 +12,24 @@ from bench.report import Figure
 NUMBERS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 MOST_CACQ = 100_000
 MOST_NUMPY = 10_000
+JOIN_PAIRS = 10_000 * JOIN_ROWS
+"""Pairs of row and query in an epoch of J: the more queries, the fewer rows."""
 SECONDS_TO_START = 20.0
-Q_FILES = 8
+Q_ROWS = 100_000
+Q_EPOCHS = 4
 
 
 def sweep(arena: Arena) -> list[Figure]:
     """Measure what is missing, once each, and Q."""
     rows = cacq_rows(CACQ_ROWS // 2)
     given = arena.input("sweep-cacq", CACQ_COLUMNS, rows, epochs=30)
-    few = arena.input("sweep-join", CACQ_COLUMNS, cacq_rows(JOIN_ROWS // 2), epochs=30)
     for wanted in NUMBERS:
         n = arena.n(wanted) if arena.scale < 1 else wanted
         _identity(arena, given, n)
         if wanted <= MOST_CACQ:
             _cacq(arena, given, n)
         if wanted <= MOST_NUMPY:
-            _rivals(arena, given, few, n)
+            _rivals(arena, given, n)
         _alerts(arena, n)
     return _separate(arena)
 
@@ -56,18 +58,19 @@ def _cacq(arena: Arena, given: Input, n: int) -> None:
         _found(arena, "cacq", n, ours.rate(SPAN))
 
 
-def _rivals(arena: Arena, given: Input, few: Input, n: int) -> None:
+def _rivals(arena: Arena, given: Input, n: int) -> None:
     if not _known(arena, "N", n):
         _found(arena, "N", n, numpy_loop(arena.spark, given, Span(2, 3), n_queries=n)[0])
     if not _known(arena, "J", n):
-        some = given if n <= 100 else few
-        _found(arena, "J", n, join(arena.spark, some, Span(2, 3), n_queries=n))
+        rows = min(JOIN_PAIRS // n, CACQ_ROWS)
+        some = arena.input(f"sweep-join-{n}", CACQ_COLUMNS, cacq_rows(rows // 2), epochs=5)
+        _found(arena, "J", n, join(arena.spark, some, Span(1, 2), n_queries=n))
 
 
 def _alerts(arena: Arena, n: int) -> None:
     if _known(arena, "alerts", n):
         return
-    population = Alerts(n, 100 if n <= 100_000 else 10_000, 1 if n <= 100_000 else 5)
+    population = Alerts(n, 100, 1)
     name = f"sweep-alerts-{n}"
     given = arena.input(name, ALERT_COLUMNS, population.rows(CACQ_ROWS // 2), epochs=30)
     with Contestant(arena.spark, arena.scratch / f"{name}-root", given, CountSink()) as ours:
@@ -76,14 +79,14 @@ def _alerts(arena: Arena, n: int) -> None:
 
 
 def _separate(arena: Arena) -> list[Figure]:
-    given = arena.input("sweep-q", CACQ_COLUMNS, cacq_rows(20_000), epochs=Q_FILES // 2)
     figures = []
     for most in (10, 100):
+        given = arena.input(f"sweep-q-{most}", CACQ_COLUMNS, cacq_rows(Q_ROWS // 2), epochs=2)
         rate, n = separate_queries(
-            arena.spark, given, files=Q_FILES, most=most, seconds=SECONDS_TO_START
+            arena.spark, given, epochs=Q_EPOCHS, most=most, seconds=SECONDS_TO_START
         )
         _found(arena, "Q", n, rate)
-        note = f"{n} of {most} started within {SECONDS_TO_START:.0f} s, start included"
+        note = f"{n} of {most} started within {SECONDS_TO_START:.0f} s; epochs of {Q_ROWS:,} rows"
         case = f"Q, one StreamingQuery for each of {most}"
         figures.append(Figure(case, rate, "reported", None, "rows/s", note))
     return figures

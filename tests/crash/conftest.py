@@ -16,6 +16,7 @@ from millrace.testing.scenario import Scenario
 
 Places = Callable[[], Path]
 
+HERE = Path(__file__).parent
 _MEMORY = Path("/dev/shm")
 
 
@@ -38,6 +39,14 @@ def record(request: pytest.FixtureRequest, places: Places) -> Record:
 def spread_record(places: Places) -> Record:
     """The undisturbed run of a configuration in which every kind of file is written."""
     return undisturbed(Scenario(), configuration("files"), places())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let threads of processes that are dead, and whose root is gone, end as they may."""
+    words = "ignore:Exception in thread millrace-index:pytest.PytestUnhandledThreadExceptionWarning"
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings(words))
 
 
 @pytest.fixture(autouse=True)

@@ -62,11 +62,11 @@ def check_delivered(record: Record, process: Process, directory: Path) -> None:
 
 
 def check_happened(run: Disturbed, record: Record) -> None:
-    """Check that crashes were no empty threat; a merge may have become due in another epoch."""
-    merging = {"merge.before", "merge.after"}
+    """Check that crashes were no empty threat; some things may have become due in another epoch."""
+    moving = {"merge.before", "merge.after", "snapshot.before", "snapshot.after"}
     missed = [each.point for each in run.crashes if each.point not in run.happened]
-    assert set(missed) <= merging
-    assert set(run.happened) | merging >= set(record.passings)
+    assert set(missed) <= moving
+    assert set(run.happened) | moving >= set(record.passings)
     assert len(run.happened) > 0.9 * len(run.crashes)
 
 

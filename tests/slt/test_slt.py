@@ -12,7 +12,8 @@ import pytest
 
 from millrace.testing.slt import read_script
 from millrace.testing.slt_inprocess import InProcessDriver
-from millrace.testing.slt_runner import Runner, bless
+from millrace.testing.slt_report import bless
+from millrace.testing.slt_runner import Runner
 from millrace.testing.slt_ways import DEFAULT, WAYS, Way
 
 HERE = Path(__file__).parent

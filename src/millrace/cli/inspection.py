@@ -145,9 +145,7 @@ def _streams(manifest: Manifest, catalog: Catalog, now: int) -> list[StreamFacts
     return found
 
 
-def _queries(
-    manifest: Manifest, registry: Registry, sinks: list[SinkFacts]
-) -> list[QueryFacts]:
+def _queries(manifest: Manifest, registry: Registry, sinks: list[SinkFacts]) -> list[QueryFacts]:
     """Describe what is asked; answers that every sink has passed do not wait, but are kept."""
     passed = min((each.next_epoch for each in sinks), default=manifest.epoch + 1)
     held = _waiting_rows(manifest, passed)

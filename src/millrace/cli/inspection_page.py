@@ -47,9 +47,9 @@ def show(found: Inspection, console: Console) -> None:
 
 def _asks(each: QueryFacts) -> str:
     """Say what is asked, and in how many ways."""
-    forms = f"({counted(each.families, 'family')})" if each.kind != "query" else ""
-    forms = forms.replace("familys", "families")
-    kind = "" if each.kind == "query" else f"{each.kind}:"
+    shared = each.kind != "query"
+    kind = f"{each.kind}:" if shared else ""
+    forms = f"({counted(each.families, 'family', 'families')})" if shared else ""
     return " ".join(part for part in (kind, each.text, forms, each.why) if part)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from millrace.engine.cursor import CURSORS, Cursor
 from millrace.engine.publication import CATALOGS, QUERIES
 from millrace.engine.registry import CHANGES
 from millrace.engine.registry import SNAPSHOTS as REGISTRY_SNAPSHOTS
+from millrace.engine.registry_state import index_files
 from millrace.errors import CorruptionError, MillraceError
 from millrace.state.container import Container
 from millrace.state.manifest import Manifest
@@ -35,7 +37,7 @@ def verify(root: Root, console: Console) -> Findings:
     """Compare everything, with a bar if somebody is looking."""
     findings = Findings()
     sizes = {entry.name: entry.size for entry in root.list("")}
-    needed = _needed(root, findings)
+    needed = {**_index_needed(root), **dict.fromkeys(_needed(root, findings), "newest manifest")}
     logs = [name for name in sizes if name.partition("/")[0] in LOGS and name not in needed]
     total = sum(sizes.get(name, 0) for name in [*needed, *logs])
     bar = Progress(
@@ -45,7 +47,7 @@ def verify(root: Root, console: Console) -> Findings:
     with bar:
         task = bar.add_task("checking", total=total)
         for name in [*sorted(needed), *logs]:
-            _compare(root, name, findings, needed=name in needed)
+            _compare(root, name, findings, needed_by=needed.get(name))
             bar.advance(task, sizes.get(name, 0))
         for name in _newest_cursors(root):
             _compare_cursor(root, name, findings)
@@ -62,15 +64,27 @@ def _needed(root: Root, findings: Findings) -> frozenset[str]:
     return manifest.files()
 
 
-def _compare(root: Root, name: str, findings: Findings, *, needed: bool) -> None:
+def _index_needed(root: Root) -> dict[str, str]:
+    """Name the files of standing queries that a start, or the next epoch, needs, and for what."""
+    snapshots, catalogs = root.list(f"{REGISTRY_SNAPSHOTS}/"), root.list(f"{CATALOGS}/")
+    found: dict[str, str] = {}
+    for entries, what in ((snapshots, "registry's newest snapshot"), (catalogs, "newest catalog")):
+        with contextlib.suppress(MillraceError):  # damage to these is found where they are compared
+            if entries:
+                named = index_files(Container.open(root, entries[-1].name).meta)
+                found |= dict.fromkeys(named, what)
+    return found
+
+
+def _compare(root: Root, name: str, findings: Findings, *, needed_by: str | None) -> None:
     """Touch every section of a file; a log that an engine has just deleted is left out."""
     try:
         container = Container.open(root, name)
         for section in container.sections:
             container.section(section)
     except MissingError as error:
-        if needed:
-            findings.wrong.append(_missing(name, error))
+        if needed_by is not None:
+            findings.wrong.append(_missing(name, needed_by, error))
         return
     except MillraceError as error:
         if not any(known.message == error.message for known in findings.wrong):
@@ -79,10 +93,10 @@ def _compare(root: Root, name: str, findings: Findings, *, needed: bool) -> None
     findings.n_bytes += root.map(name).size
 
 
-def _missing(name: str, cause: MissingError) -> CorruptionError:
+def _missing(name: str, needed_by: str, cause: MissingError) -> CorruptionError:
     error = CorruptionError(
         f'file "{name}" is missing',
-        detail="The newest manifest names it.",
+        detail=f"The {needed_by} names it.",
         hint="Restore this file from a copy of the root.",
     )
     error.__cause__ = cause

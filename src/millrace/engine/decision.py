@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from millrace.connectors.sinks.sink import FanOut
+from millrace.engine import first_format
 from millrace.engine.tally import Segments
 from millrace.errors import FencedError
 from millrace.operators.keys import BUCKET_BITS, N_BUCKETS
@@ -118,7 +119,8 @@ class Decision:
     @classmethod
     def read(cls, root: Root, file: str) -> Self:
         """Read a logged decision."""
-        return cls.from_json(container.Container.open(root, file).meta)
+        spelt = container.Container.open(root, file).meta
+        return cls.from_json(first_format.decision(root, spelt))
 
 
 def attempts(root: Root, epoch: int) -> list[str]:

@@ -32,7 +32,7 @@ from millrace.engine.decide import decide, expired
 from millrace.engine.decision import Decision, Identity, attempts
 from millrace.engine.delivery import Delivery
 from millrace.engine.receipt import Receipt
-from millrace.engine.registry import Registry, read_catalog
+from millrace.engine.registry import Registry
 from millrace.engine.settings import Settings
 from millrace.engine.standing import families_in, members_of
 from millrace.engine.statistics import EpochStatistics, measure
@@ -173,7 +173,7 @@ class Engine:
         return decision
 
     def _catalog(self, decision: Decision) -> Catalog:
-        return read_catalog(self.root, decision.catalog)
+        return self.registry.published(decision.catalog, self.functions)
 
     def _executed(
         self,

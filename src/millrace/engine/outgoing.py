@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from millrace.connectors.sinks.sink import FANOUTS, FanOut
 from millrace.engine import chunk as kinds
 from millrace.engine.chunk import Chunk, pack_table
 from millrace.engine.decision import Decision
@@ -60,7 +61,7 @@ class Outgoing:
             "_time": pa.array(times),
             "_late": pa.array(late),
         }
-        self.n_results += answer.num_rows
+        self._count_results(feed, "rows", answer.num_rows)
         store = answer_store(feed, "rows")
         self._add(self._any_shard(), kinds.RESULTS, store, _table(leading, answer))
 
@@ -75,7 +76,7 @@ class Outgoing:
                 "n_rows": pa.array(counts),
             }
         )
-        self.n_results += int(counts.sum())
+        self._count_results(feed, "counts", int(counts.sum()))
         self._add(0, kinds.COUNTS, answer_store(feed, "counts"), table)
 
     def add_sets(
@@ -97,7 +98,7 @@ class Outgoing:
         data = pa.py_buffer(np.ascontiguousarray(qids, np.uint64))
         sets = pa.Array.from_buffers(pa.binary(), answer.num_rows, [None, offsets, data])
         table = _table(leading, answer).append_column(QUERIES, sets)
-        self.n_results += qids.size
+        self._count_results(feed, "sets", qids.size)
         self._add(self._any_shard(), kinds.RESULTS, answer_store(feed, "sets"), table)
 
     def add_rows(
@@ -180,6 +181,12 @@ class Outgoing:
     def document(self, kind: str, payload: bytes) -> Chunk:
         """Return a chunk that is for the driver: the first shard passes it on."""
         return self._chunk(0, kind, self._spec.name, payload)
+
+    def _count_results(self, feed: FeedSpec, form: FanOut, n_results: int) -> None:
+        """Count matches; those of a feed that is told in several forms once."""
+        wanted = self._decision.wanted.get(feed.name, ())
+        if form == next((each for each in FANOUTS if each in wanted), form):
+            self.n_results += n_results
 
     def _add(self, shard: int, kind: str, name: str, table: pa.Table) -> None:
         self._tables.setdefault((shard, kind, name), []).append(table)

@@ -26,6 +26,7 @@ import pyarrow as pa
 import xxhash
 
 from millrace import failpoints
+from millrace.engine import first_format
 from millrace.engine.catalog import Catalog, IndexFile
 from millrace.engine.population import Block, FreshBlock, IndexBlock
 from millrace.engine.registry_state import RegistryState
@@ -77,6 +78,13 @@ class Publisher:
         self._published = known or self._written(state, functions)
         return self._published
 
+    def read(self, file: str, functions: Functions) -> Catalog:
+        """Read a published catalog; one of the first form is published anew, with its index."""
+        meta = Container.open(self._root, file).meta
+        if first_format.is_first_catalog(meta):
+            return self._written(RegistryState(*first_format.restored(meta)), functions)
+        return Catalog.from_json(meta)
+
     def files_in_use(self, state: RegistryState) -> set[str]:
         """Return the index files that are needed whatever was published."""
         blocks = [each for some in state.population.blocks.values() for each in some]
@@ -91,13 +99,21 @@ class Publisher:
         thread = None if self._merge is None else self._merge.thread
         return thread is not None and thread.is_alive()
 
+    def close(self) -> None:
+        """Wait for a merge that is being written; nobody else may delete its file meanwhile."""
+        thread = None if self._merge is None else self._merge.thread
+        if thread is not None:
+            thread.join()
+
     def _known(self, catalog: Catalog) -> Catalog | None:
         """Find what an engine before this one has published under the same number."""
         try:
-            found = Catalog.from_json(Container.open(self._root, catalog.file).meta)
+            meta = Container.open(self._root, catalog.file).meta
         except MissingError:
             return None
-        return replace(found, families=catalog.families)
+        if first_format.is_first_catalog(meta):
+            return None
+        return replace(Catalog.from_json(meta), families=catalog.families)
 
     def _written(self, state: RegistryState, functions: Functions) -> Catalog:
         population, catalog = state.population, state.catalog
@@ -121,7 +137,10 @@ class Publisher:
         data = container.pack(published.to_json(), sections)
         failpoints.reach("publish.before")
         if not self._root.put_if_absent(catalog.file, data):
-            published = self._known(catalog) or published  # another engine was quicker
+            known = self._known(catalog)  # another engine was quicker
+            if known is None:
+                self._root.put(catalog.file, data)
+            published = known or published
         failpoints.reach("publish.after")
         return published
 

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace import failpoints
+from millrace.engine import first_format
 from millrace.engine.catalog import Catalog
 from millrace.engine.feeds import Family
 from millrace.engine.population import Population, Qids
@@ -204,6 +205,15 @@ class Registry:
                     found[place] = found.get(place, 0) + each.qids.size
         return found
 
+    def published(self, file: str, functions: Functions) -> Catalog:
+        """Return the catalog that a logged decision names."""
+        with self._lock:
+            return self._publisher.read(file, functions)
+
+    def close(self) -> None:
+        """Write nothing more."""
+        self._publisher.close()
+
     def ids_of(self, family: Family) -> Qids:
         """Return the ids of a family's queries, ascending."""
         with self._lock:
@@ -268,8 +278,11 @@ class Registry:
 
 
 def read_catalog(root: Root, file: str) -> Catalog:
-    """Read a published catalog."""
-    return Catalog.from_json(Container.open(root, file).meta)
+    """Read a published catalog; one of the first form names no index."""
+    meta = Container.open(root, file).meta
+    if first_format.is_first_catalog(meta):
+        return first_format.restored(meta)[0]
+    return Catalog.from_json(meta)
 
 
 def _sequence_of(name: str) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from millrace.engine import first_format
 from millrace.engine.catalog import Catalog
 from millrace.engine.feeds import Family
 from millrace.engine.population import FreshBlock, IndexBlock, Population, Qids
@@ -169,10 +170,21 @@ def _numbered(change: Change, catalog: Catalog) -> Family:
 
 def folded(state: RegistryState, entry: Container) -> RegistryState:
     """Apply an entry of the log."""
-    changes = entry.meta["changes"]
     n_tables = sum(name.startswith("rows/") for name in entry.sections)
-    state.apply(changes, [_table(entry, f"{number}") for number in range(n_tables)])
+    tables = [_table(entry, f"{number}") for number in range(n_tables)]
+    for change in entry.meta["changes"]:
+        if first_format.is_first_change(change):
+            _apply_first(state, change)
+        else:
+            state.apply([change], tables)
     return state
+
+
+def _apply_first(state: RegistryState, change: Change) -> None:
+    """Apply a change of the first form, which is one step though it may be two changes now."""
+    catalog, names = state.catalog, state.population.names
+    state.apply(*first_format.steps(change, names, catalog.next_number))
+    state.catalog = replace(state.catalog, sequence=catalog.sequence + 1)
 
 
 def spelt(state: RegistryState) -> tuple[dict[str, Any], list[tuple[str, Data]]]:
@@ -218,6 +230,8 @@ def index_files(meta: dict[str, Any]) -> set[str]:
 def restored(root: Root, snapshot: Container) -> RegistryState:
     """Read what `spelt` spelt."""
     meta = snapshot.meta
+    if first_format.is_first_catalog(meta):
+        return RegistryState(*first_format.restored(meta))
     families = [Family.from_json(each) for each in meta["families"]]
     catalog = replace(
         Catalog.from_json(meta["catalog"]), families={each.key: each for each in families}, index={}

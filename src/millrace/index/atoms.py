@@ -24,6 +24,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from millrace.index.codes import has_codes, is_text
+from millrace.index.text.group import has_text_tests
 from millrace.plan.bind import Functions, type_of
 from millrace.plan.expressions import (
     Both,
@@ -39,7 +40,6 @@ from millrace.plan.expressions import (
     IsNull,
     Like,
     Literal,
-    Matches,
     Not,
     Parameter,
     walk,
@@ -186,7 +186,7 @@ class Analyst:
 
     def _truth(self, literal: Expression) -> Clause | None:
         """Take a test that is the same for all queries as a column of its own."""
-        if not self._of_row(literal) or _has_patterns(literal):
+        if not self._of_row(literal) or has_text_tests(literal):
             return None
         true = Bound(Literal(value=True))
         return (Atom(literal, pa.bool_(), low=true, high=true),)
@@ -233,10 +233,6 @@ def name_of(column: Expression) -> str:
 def _of_query(node: Expression) -> bool:
     """Say whether an expression depends on no column and calls nothing of the user's."""
     return not any(isinstance(each, Column | Call | Case | Cast) for each in walk(node))
-
-
-def _has_patterns(node: Expression) -> bool:
-    return any(isinstance(each, Like | Matches) for each in walk(node))
 
 
 def _conjuncts(node: Expression, *, negated: bool) -> list[Expression]:

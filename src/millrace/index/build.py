@@ -136,6 +136,7 @@ class _Builder:
     ) -> tuple[list[dict[str, Any]], list[Boxes]]:
         """Take the queries out of the boxes that are better found by the texts they need."""
         n_points, texts, left = _point_counts(boxes), TextQueries(), []
+        settled = np.zeros(self._qids.size, np.bool_)
         parts = zip(self._families, self._analyses, self._slots, boxes, strict=True)
         for family, analysis, slots, each in parts:
             condition = analysis.condition
@@ -149,11 +150,14 @@ class _Builder:
                     eligible[each.queries[mine]] = False
             taken, exact = texts.add(condition, family.parameters, slots, eligible)
             verify[slots[taken]] = ~exact[taken]
+            settled[slots[taken & exact]] = True
             kept = ~taken[each.queries]
             intervals = {c: (low[kept], high[kept]) for c, (low, high) in each.intervals.items()}
             left.append(replace(each, queries=each.queries[kept], intervals=intervals))
-        described, arrays = texts.stored()
+        described, arrays = texts.stored(self._qids.size)
         self._arrays |= arrays
+        if settled.any():
+            self._arrays["settled"] = settled
         return described, left
 
     def _groups(self, boxes: list[Boxes]) -> list[_Group]:

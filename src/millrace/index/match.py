@@ -23,7 +23,6 @@ from millrace.index.access import METHODS
 from millrace.index.chooser import choose
 from millrace.index.codes import NULL_CODE, codes_of
 from millrace.index.run import Group, IndexRun, StoredFamily
-from millrace.index.text.group import find_queries
 from millrace.kernels.arrays import Bools, Ints, Ints32
 from millrace.operators.evaluate import Function, Memo, evaluate
 from millrace.operators.vectors import Datum
@@ -125,8 +124,8 @@ class Matcher:
             live = self._live_of(number, "pairs", asked)
             indexed = [each for each in live.groups if each.methods]
             found = [self._candidates(number, group, codes, live) for group in indexed]
-            if run.automata:
-                found.append(find_queries(run.automata, run.array("needles/slots"), batch))
+            if run.texts is not None:
+                found.append(run.texts.find(batch))
             live = self._live_of(number, "pairs", asked)  # some may just have failed
             found = [self._verified(number, codes, *live.narrowed(*_joined(found)))]
             found += [self._scanned(number, each, codes, live) for each in live.groups
@@ -157,8 +156,8 @@ class Matcher:
                     self._count_boxes(number, group, codes, live, total)
                 else:
                     found.append(self._candidates(number, group, codes, live))
-            if run.automata:
-                found.append(find_queries(run.automata, run.array("needles/slots"), batch))
+            if run.texts is not None:
+                found.append(run.texts.find(batch))
             for some in found:
                 _, slots = self._verified(number, codes, *live.narrowed(*some))
                 total += np.bincount(slots, minlength=total.size)
@@ -221,8 +220,7 @@ class Matcher:
         condition = stored.selection.condition if whole else stored.residual
         if condition is None:
             return np.arange(codes.batch.num_rows, dtype=np.int32)
-        row = run.parameters(family).slice(place, 1)
-        constants = {at: column[0] for at, column in enumerate(row.columns)}
+        constants = _constants(run, family, place)
         try:
             found = evaluate(condition, codes.batch, self._functions, constants, memo=codes.memo)
         except MemoryError:
@@ -274,6 +272,8 @@ class Matcher:
             return rows, slots
         owners = run.owners(slots)
         needed = np.array(residual)[owners]
+        if run.settled is not None:
+            needed &= ~run.settled[slots]
         whole = np.zeros(slots.size, np.bool_) if doubtful is None else doubtful[slots]
         kept = ~(needed | whole)
         for family, mine in _by_owner(owners, np.flatnonzero(~kept)):
@@ -323,6 +323,9 @@ class Matcher:
         slots: Ints32,
     ) -> Bools:
         batch = _needed(condition, codes.batch).take(pa.array(rows))
+        if slots.min() == slots.max():  # one query: its constants are the same for all rows
+            constants = _constants(run, family, int(run.places(slots[:1])[0]))
+            return _truth(evaluate(condition, batch, self._functions, constants), rows.size)
         parameters = run.parameters(family).take(pa.array(run.places(slots)))
         found = evaluate(condition, batch, self._functions, parameters)
         return _truth(found, rows.size)
@@ -406,6 +409,12 @@ def _truth(found: Datum, n_rows: int) -> Bools:
         found = pa.repeat(found.cast(pa.bool_()), n_rows)
     truth: Bools = pc.fill_null(found, fill_value=False).to_numpy(zero_copy_only=False)
     return truth
+
+
+def _constants(run: IndexRun, family: int, place: int) -> dict[int, pa.Scalar]:
+    """Return the constants of one query."""
+    row = run.parameters(family).slice(place, 1)
+    return {at: column[0] for at, column in enumerate(row.columns)}
 
 
 def _needed(condition: Expression, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from millrace.index.atoms import name_of
 from millrace.index.codes import TextCodes
+from millrace.index.text.group import TextIndex
 from millrace.kernels.arrays import Bools, Ints32
 from millrace.plan.expressions import Expression, Parameter, walk
 from millrace.plan.nodes import Output, Selection
@@ -114,15 +115,22 @@ class IndexRun:
         ]
 
     @cached_property
-    def automata(self) -> list[tuple[str, dict[str, NDArray[Any]]]]:
-        """The automata that find texts, each with its column."""
-        return [
+    def texts(self) -> TextIndex | None:
+        """The queries that are found by the texts they need; None if there are none."""
+        described = self._file.meta["automata"]
+        if not described:
+            return None
+        automata = [
             (
                 each["column"],
                 {name: self.array(f"automaton{number}/{name}") for name in each["arrays"]},
             )
-            for number, each in enumerate(self._file.meta["automata"])
+            for number, each in enumerate(described)
         ]
+        slots, clauses, n_clauses = (
+            self.array(f"needles/{name}") for name in ("slots", "clauses", "n_clauses")
+        )
+        return TextIndex(automata, slots, clauses, n_clauses)
 
     def text_codes(self, column: int) -> TextCodes | None:
         """Return the codes of a column of texts; None for another column."""
@@ -130,6 +138,11 @@ class IndexRun:
         if f"{name}/bounds" not in self._file.meta["arrays"]:
             return None
         return TextCodes(self.array(f"{name}/bounds"), self.array(f"{name}/data"))
+
+    @cached_property
+    def settled(self) -> Bools | None:
+        """The slots whose texts are all there is to their condition; None if there are none."""
+        return self.array("settled") if "settled" in self._file.meta["arrays"] else None
 
     @cached_property
     def verify(self) -> Bools | None:

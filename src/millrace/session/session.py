@@ -321,6 +321,7 @@ class Session:
             self._run = None
         self.engine.delivery.drain(drain)
         self.engine.delivery.stop()
+        self.engine.registry.close()
         self._fence.release()
 
     def __enter__(self) -> Self:

@@ -1,6 +1,6 @@
 """The crash harness: one process after another on one root, and what is there at the end.
 
-    undisturbed   epoch 0, 1, 2, ... 25        before each: a copy of the root and of the sink
+    undisturbed   epoch 0, 1, 2, ... 29        before each: a copy of the root and of the sink
                               │                after each: everything that may not differ
     disturbed                 └─► open ─► crash ─► open ─► the same epoch again ─► ... compare
 
@@ -130,7 +130,9 @@ class Process:
         qids = {row["slot"]: row["_query"] for row in template.rows().to_pylist()}
         known = self.engine.registry.population.paused
         for do, some in (("pause", paused), ("resume", {*wanted} - paused)):
-            changing = [qids[slot] for slot in sorted(some) if (qids[slot] in known) != (do == "pause")]
+            changing = [
+                qids[slot] for slot in sorted(some) if (qids[slot] in known) != (do == "pause")
+            ]
             if changing:
                 self.session.change({"do": do, "qids": changing})
 

@@ -185,7 +185,7 @@ def _step(script: Script, pieces: list[_Piece], at: int) -> int:
     return following
 
 
-def _statement(  # noqa: PLR0913
+def _statement(
     script: Script, piece: _Piece, word: str, rest: str, error: str | None, error_line: int
 ) -> Statement:
     patterns = {"stream": _STREAM, "query": _QUERY, "template": _TEMPLATE}

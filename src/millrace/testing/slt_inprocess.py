@@ -27,7 +27,8 @@ from millrace.testing.mortal_root import MortalRoot
 from millrace.testing.slt import PLACE, TIME
 from millrace.testing.slt_answers import Ledger
 from millrace.testing.slt_functions import FUNCTIONS
-from millrace.testing.slt_runner import Answers, Fed
+from millrace.testing.slt_report import Answers
+from millrace.testing.slt_runner import Fed
 from millrace.testing.slt_ways import Way
 from millrace.time import ManualClock
 
@@ -57,7 +58,7 @@ class InProcessDriver:
 
     def template(self, name: str, text: str, parameters: dict[str, str]) -> None:
         """Declare a template."""
-        self._session.template(name, text, **parameters)
+        self._session.template(name, text, parameters)
         self._crash()
 
     def insert(self, name: str, rows: pa.Table, labels: Sequence[str]) -> None:
@@ -81,6 +82,7 @@ class InProcessDriver:
             found = self._session.standing(name)
         elif what in ("delete", "drop"):
             self._template(template).delete([self._ledger.qid(name)])
+            self._crash()
             return
         else:
             found = self._template(template).query(self._ledger.qid(name))
@@ -125,9 +127,7 @@ class InProcessDriver:
         return tasks
 
     def _declare(self, name: str, schema: Schema, delay: str) -> None:
-        self._session.stream(
-            name, Feed(schema), time=TIME, order=PLACE, delay=delay or 0
-        )
+        self._session.stream(name, Feed(schema), time=TIME, order=PLACE, delay=delay or 0)
 
     def _open(self) -> None:
         self._root = MortalRoot(self._files)
@@ -138,9 +138,7 @@ class InProcessDriver:
             self._session.function(name, function, returns=function.returns)
         for name, (schema, delay) in self._streams.items():
             self._declare(name, schema, delay)
-        self._sinks = [
-            MemorySink(name=form, durable=True, fan_out=form) for form in FANOUTS
-        ]
+        self._sinks = [MemorySink(name=form, durable=True, fan_out=form) for form in FANOUTS]
         self._ledger.forget_sinks()
         for sink in self._sinks:
             self._session.sink(sink)

@@ -9,10 +9,8 @@ With `bless`, what the file expects is written anew as it was found, unless the 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from random import Random
 from typing import Any, Protocol
 
@@ -32,12 +30,10 @@ from millrace.testing.slt import (
     Step,
 )
 from millrace.testing.slt_constants import constants_of, numbered, parameters_of
-from millrace.testing.slt_values import micros_of, read_array, read_value, write_row
+from millrace.testing.slt_report import Answers, Report, differing, union
+from millrace.testing.slt_values import micros_of, read_array, read_value
 from millrace.testing.slt_ways import Way
 from millrace.testing.slt_world import Answer, Template, World, normal
-
-Answers = dict[str, list[Answer]]
-"""What each query answers, by its name in the file."""
 
 Fed = tuple[str, dict[str, Any]]
 """A stream and a row of it; times are microseconds."""
@@ -69,19 +65,6 @@ class Driver(Protocol):
 
     def collect(self) -> Answers:
         """Return what was answered since it was last asked, `!` and a text for a failure."""
-
-
-@dataclass(slots=True)
-class Report:
-    """What is wrong, in words, and what was found.
-
-    Of the problems those are `open_to_doubt` that only the author of the file sees.
-    """
-
-    problems: list[str] = field(default_factory=list)
-    open_to_doubt: list[str] = field(default_factory=list)
-    found: list[tuple[Instant, Answers]] = field(default_factory=list)
-    refused: list[tuple[Statement, str]] = field(default_factory=list)
 
 
 class Runner:
@@ -130,7 +113,7 @@ class Runner:
         outcome = self.world.outcome()
         number = 0
         for instants, found in self._groups:
-            told = _union(outcome[number : number + len(instants)])
+            told = union(outcome[number : number + len(instants)])
             number += len(instants)
             self._compare(instants, found, told, "the oracle")
             self._compare(instants, found, self._written(instants), "the file")
@@ -232,7 +215,7 @@ class Runner:
             case _:
                 n_cuts = self._random.randrange(min(len(rows), 4)) if rows else 0
                 bounds = [0, *sorted(self._random.sample(range(1, len(rows)), n_cuts)), len(rows)]
-                return [rows[first:stop] for first, stop in zip(bounds, bounds[1:], strict=False)]
+                return [rows[first:stop] for first, stop in pairwise(bounds)]
 
     def _rows_of(self, instant: Instant) -> list[Fed]:
         """Read the rows of an instant, each by the types of its stream."""
@@ -285,13 +268,11 @@ class Runner:
             ]
             yield sign, normal(values, schema)
 
-    def _compare(
-        self, instants: list[Instant], found: Answers, told: Answers, judge: str
-    ) -> None:
+    def _compare(self, instants: list[Instant], found: Answers, told: Answers, judge: str) -> None:
         if judge == "the file":
             self.report.found += [(instants[0], found)] if len(instants) == 1 else []
         for name in sorted({*found, *told}):
-            lost, extra = _differing(found.get(name, []), told.get(name, []))
+            lost, extra = differing(found.get(name, []), told.get(name, []))
             if lost or extra:
                 lines = [f"    - {each}    {judge} says so" for each in lost]
                 lines += [f"    + {each}    found" for each in extra]
@@ -303,54 +284,3 @@ class Runner:
         report = self.report
         told = f"{self.script.path}:{line}: [{self.way.name}] {message}"
         (report.open_to_doubt if doubt else report.problems).append(told)
-
-
-def bless(script: Script, report: Report) -> str:
-    """Return the text of a file with what was found in place of what it expected."""
-    lines = list(script.lines)
-    places: list[tuple[int, int, list[str]]] = [
-        (instant.first, instant.stop, _blessed(found)) for instant, found in report.found
-    ]
-    places += [
-        (step.error_line, step.error_line + 1, [f"error: {message}"])
-        for step, message in report.refused
-        if step.error_line
-    ]
-    for first, stop, new in sorted(places, reverse=True):
-        lines[first - 1 : stop - 1] = new
-    return "\n".join(lines)
-
-
-def _blessed(found: Answers) -> list[str]:
-    width = max((len(name) for name in found), default=0)
-    lines = []
-    for name in sorted(found):
-        shown = " | ".join(sorted(_shown(each) for each in found[name]))
-        lines.append(f"----  {name:<{width}} {shown}")
-    return lines or ["----"]
-
-
-def _shown(answer: Answer) -> str:
-    sign, values = answer
-    return f"! {values[0]}" if sign == "!" else f"{sign} {write_row(values)}"
-
-
-def _union(parts: Sequence[Answers]) -> Answers:
-    whole: Answers = {}
-    for part in parts:
-        for name, answers in part.items():
-            whole.setdefault(name, []).extend(answers)
-    return whole
-
-
-def _differing(found: list[Answer], told: list[Answer]) -> tuple[list[str], list[str]]:
-    """Return what is missing and what is too much; a failure need only hold the text."""
-    failed = [str(each[1][0]) for each in found if each[0] == "!"]
-    expected = [str(each[1][0]) for each in told if each[0] == "!"]
-    if len(failed) == len(expected) and all(
-        text in message for text, message in zip(expected, failed, strict=True)
-    ):
-        found = [each for each in found if each[0] != "!"]
-        told = [each for each in told if each[0] != "!"]
-    there, wanted = Counter(map(_shown, found)), Counter(map(_shown, told))
-    return sorted((wanted - there).elements()), sorted((there - wanted).elements())

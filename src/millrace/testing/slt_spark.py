@@ -28,7 +28,8 @@ from millrace.testing.slt import PLACE, TIME, read_script
 from millrace.testing.slt_answers import Ledger
 from millrace.testing.slt_functions import FUNCTIONS
 from millrace.testing.slt_inprocess import batch_of
-from millrace.testing.slt_runner import Answers, Fed, Runner
+from millrace.testing.slt_report import Answers
+from millrace.testing.slt_runner import Fed, Runner
 from millrace.testing.slt_ways import Way
 from millrace.testing.spark_rows import wait_until
 
@@ -106,7 +107,7 @@ class SparkDriver:
 
     def template(self, name: str, text: str, parameters: dict[str, str]) -> None:
         """Declare a template."""
-        self._stage.session.template(self._ours(name), self._renamed(text), **parameters)
+        self._stage.session.template(self._ours(name), self._renamed(text), parameters)
 
     def insert(self, name: str, rows: pa.Table, labels: Sequence[str]) -> None:
         """Insert queries into a template."""
@@ -180,8 +181,7 @@ def run_together(paths: Sequence[Path], stage: Stage, way: Way) -> list[str]:
     """Run files in step; return what is wrong, but for messages, which name other names here."""
     drivers = [SparkDriver(stage, number) for number in range(len(paths))]
     runners = [
-        Runner(read_script(path), way, driver)
-        for path, driver in zip(paths, drivers, strict=True)
+        Runner(read_script(path), way, driver) for path, driver in zip(paths, drivers, strict=True)
     ]
     waiting = [runner.stretches() for runner in runners]
     while True:
@@ -209,6 +209,3 @@ def run_together(paths: Sequence[Path], stage: Stage, way: Way) -> list[str]:
         for problem in runner.report.problems + runner.report.open_to_doubt
         if "was refused otherwise" not in problem
     ]
-
-
-

@@ -1,10 +1,10 @@
-"""Values in `.slt` files: how they are read, by their type, and how they are written.
+r"""Values in `.slt` files: how they are read, by their type, and how they are written.
 
-    text        word or 'quoted ''text'''; e'\\t\\u00e9' has Python's escapes
-    binary      x'00ff'
-    numbers     12, -1.5, NaN, inf
-    others      true, 2024-02-29, 2024-02-29T12:00:00Z; a bare number is a timestamp in seconds
-    NULL        of any type; 'NULL' is a text
+text        word or 'quoted ''text'''; e'\t\u00e9' has Python's escapes
+binary      x'00ff'
+numbers     12, -1.5, NaN, inf
+others      true, 2024-02-29, 2024-02-29T12:00:00Z; a bare number is a timestamp in seconds
+NULL        of any type; 'NULL' is a text
 """
 
 from __future__ import annotations

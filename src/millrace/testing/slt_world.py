@@ -49,7 +49,7 @@ class Template:
 
 @dataclass(slots=True)
 class World:
-    """Everything that was declared, by name; a template's queries are `name#1`, `name#2`, …"""
+    """Everything that was declared, by name; a template's queries are `name#1`, `name#2`."""
 
     streams: dict[str, StreamSpec] = field(default_factory=dict)
     queries: dict[str, Known] = field(default_factory=dict)
@@ -114,8 +114,8 @@ class World:
                 told[number].setdefault(name, []).append(("~" if late else "+", row))
         for name, standing in self._standing:
             if standing.failure is not None:
-                row, cause = standing.failure
-                told[self._instant_of(row)].setdefault(name, []).append(("!", (str(cause),)))
+                culprit, cause = standing.failure
+                told[self._instant_of(culprit)].setdefault(name, []).append(("!", (str(cause),)))
         return told
 
     def _instant_of(self, row: Row) -> int:

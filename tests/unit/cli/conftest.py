@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
@@ -47,6 +47,12 @@ def declare(session: millrace.Session, answers: Path) -> LocalRun:
     session.query(dear, name="dear")
     session.sink(millrace.ParquetSink(answers, roll_epochs=1))
     return cast("LocalRun", session.start())
+
+
+@pytest.fixture
+def declared_in() -> Callable[[millrace.Session, Path], LocalRun]:
+    """Declare what the root holds, once more, and start."""
+    return declare
 
 
 @pytest.fixture

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import millrace
 from millrace.cli.main import main
+from millrace.engine.local import LocalRun
 from millrace.state.lease import held
 from millrace.state.root import open_root
 
@@ -41,11 +46,64 @@ def test_json_holds_the_same(root: Path, capsys: pytest.CaptureFixture[str]) -> 
     found = json.loads(capsys.readouterr().out)
     assert found["epoch"] == 2
     assert found["counts"] == {"rows": 24, "late": 1, "dead": 1, "results": 11}
-    assert [each["name"] for each in found["queries"]] == ["dear"]
+    asked = "SELECT symbol, price FROM trades WHERE price > 100"
+    assert found["queries"] == [
+        {
+            "name": "dear", "kind": "query", "queries": 1, "families": 1, "text": asked,
+            "state": "running", "why": "", "waiting_rows": 0,
+        }
+    ]  # fmt: skip
+    assert found["index_files"] == {"trades": 1}
     assert found["sinks"][0]["next_epoch"] == 3
     rows = {each["name"]: each["rows"] for each in found["stores"]}
-    del rows["results/dear.1"]  # how many still wait there depends on the sink's thread
-    assert rows == {"dead letters": 1, "late/trades.1": 1, "rows/trades.1": 22}
+    kept = {"results/dear.1": 11}
+    assert rows == {"dead letters": 1, "late/trades.1": 1, "rows/trades.1": 22, **kept}
+
+
+def test_shared_feeds_and_templates_say_how_many_queries_run(
+    root: Path,
+    capsys: pytest.CaptureFixture[str],
+    declared_in: Callable[[millrace.Session, Path], LocalRun],
+) -> None:
+    def touchy(prices: pa.Array) -> pa.Array:
+        raise ZeroDivisionError("touched")
+
+    asked = "SELECT symbol FROM trades WHERE price > :low"
+    dear = [millrace.select("trades", "symbol", where=millrace.col("price") > 200 * each)
+            for each in range(3)]  # fmt: skip
+    touched = millrace.call("touchy", millrace.col("price"))
+    with millrace.Session(root) as session:
+        run = declared_in(session, root.parent / "answers")
+        session.function("touchy", touchy, returns="boolean")
+        alert = session.template("alert", asked, low="double")
+        alert.insert({"low": [1.0, 2.0, 3.0, 4.0]})
+        session.template("quiet", asked, low="double")
+        session.queries([*dear, millrace.select("trades", "symbol")], into="shared", keep=5)
+        bad = session.query(millrace.select("trades", "symbol", where=touched), into="shared")
+        alone = session.query(dear[0], name="alone")
+        session.change({"do": "pause", "qids": [alert.rows().column("_query")[0].as_py()]})
+        alone.pause()
+        time = pa.array([datetime(2024, 5, 1, 12, 2, tzinfo=UTC)], pa.timestamp("us", tz="UTC"))
+        run.feed(trades=pa.table({"symbol": ["ACME"], "price": [101.0], "ts": time}))
+        assert bad.failure is not None
+
+    main(["inspect", str(root), "--json"])
+
+    names = ("kind", "queries", "families", "state", "why", "text")
+    found = {
+        each["name"]: tuple(each[name] for name in names)
+        for each in json.loads(capsys.readouterr().out)["queries"]
+    }
+    assert found["alert"] == ("template", 4, 1, "3 of 4 running, 1 paused", "", asked)
+    assert found["quiet"] == ("template", 0, 0, "running", "", asked)
+    assert found["alone"][:4] == ("query", 1, 1, "paused")
+    assert found["shared"][:3] == ("shared", 5, 3)
+    assert found["shared"][3:5] == ("4 of 5 running, 1 suspended", "ZeroDivisionError: touched")
+    main(["inspect", str(root)])
+    page = capsys.readouterr().out
+    assert "queries (11)" in page
+    assert "over trades" in page
+    assert "(3 families) ZeroDivisionError: touched" in " ".join(page.split())
 
 
 def test_an_engine_that_runs_is_named(running: Path, capsys: pytest.CaptureFixture[str]) -> None:

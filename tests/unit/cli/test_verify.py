@@ -8,8 +8,11 @@ import pytest
 
 from millrace.cli.main import main
 from millrace.cli.verification import LOGS
+from millrace.engine.registry import Registry
+from millrace.state import log
 from millrace.state.root import open_root
 from millrace.state.run_store import load_manifest
+from millrace.testing.registering import add_stream
 
 
 def flip(path: Path, at: int) -> None:
@@ -58,6 +61,29 @@ def test_a_missing_file_is_named(root: Path, capsys: pytest.CaptureFixture[str])
 
     assert status == 1
     assert f'file "{name}" is missing' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["newest catalog", "registry's newest snapshot"])
+def test_a_missing_file_of_queries_is_named(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    if kind != "newest catalog":
+        monkeypatch.setattr(log, "EVERY", 1)
+        registry = Registry.open(open_root(root))
+        for number in range(8):
+            registry.record([add_stream(f"s{number}")])
+            registry.publish({})
+        for path in (root / "catalogs").iterdir():
+            path.unlink()
+    name = max((root / "queries").iterdir())
+    name.unlink()
+
+    status = main(["verify", str(root)])
+
+    said = capsys.readouterr().out
+    assert status == 1
+    assert f'file "queries/{name.name}" is missing' in said
+    assert f"The {kind} names it." in said
 
 
 def test_a_cursor_that_is_none_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -215,7 +215,9 @@ def test_a_catalog_survives_json() -> None:
     catalog = after(*BEFORE, ([add_stream("quotes")], [])).catalog
     named = {"trades": (IndexFile("queries/a"), IndexFile("queries/b", "out/queries/b"))}
 
-    read = Catalog.from_json({**catalog.to_json(), "index": Catalog(index=named).to_json()["index"]})
+    read = Catalog.from_json(
+        {**catalog.to_json(), "index": Catalog(index=named).to_json()["index"]}
+    )
 
     assert (read.streams, read.feeds, read.index) == (catalog.streams, catalog.feeds, named)
     assert (read.sequence, read.next_qid, read.next_number) == (6, 4, 3)

@@ -381,7 +381,9 @@ class Exploding:
         """Find who would be answered, as the tasks do."""
         catalog = read_catalog(self.inner.root, decision.catalog)
         sources = sources_of(self.inner.root, catalog, decision, "kafka")
-        outs = [np.zeros(each.run.n, np.bool_) if each.out is None else each.out for each in sources]
+        outs = [
+            np.zeros(each.run.n, np.bool_) if each.out is None else each.out for each in sources
+        ]
         pairs = zip(sources, outs, strict=True)
         return {qid for each, out in pairs for qid in each.run.qids[~out].tolist()}
 
@@ -454,8 +456,12 @@ def test_what_a_quarantined_query_computes_is_computed_no_more() -> None:
     played.session.function("deadly", deadly, returns="double")
     shared = {"into": "shared", "keep": 10}
     dead = [
-        played.session.query(select("kafka", "at", where=call("deadly", col("value")) > 0), **shared),
-        played.session.query(select("kafka", at=call("deadly", col("value")).cast("bigint")), **shared),
+        played.session.query(
+            select("kafka", "at", where=call("deadly", col("value")) > 0), **shared
+        ),
+        played.session.query(
+            select("kafka", at=call("deadly", col("value")).cast("bigint")), **shared
+        ),
     ]
     fine = played.session.query(select("kafka", "at", where=col("value") >= 0.0), **shared)
     played.session.sink(MemorySink("shared", name="counts", fan_out="counts"))

@@ -33,7 +33,7 @@ class Standing:
         Registered functions, for one row's values each, and what they return.
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         selection: Selection,
         schema: Schema,
@@ -56,7 +56,7 @@ class Standing:
             kept = condition is None or value_of(condition, self._typed(row), self._world) is True
             if kept:
                 self.shows(row)
-        except Exception as cause:  # noqa: BLE001  whatever a function may raise
+        except Exception as cause:
             self.failure = row, cause
             return False
         return kept
