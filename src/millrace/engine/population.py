@@ -56,6 +56,10 @@ class FreshBlock:
         """Mark the rows of some families."""
         return np.full(self.qids.size, self.key in keys)
 
+    def belongs(self, places: Ints, family: str) -> Bools:
+        """Say which of some rows are of a family."""
+        return np.full(places.size, self.key == family)
+
 
 @dataclass(slots=True, eq=False)
 class IndexBlock:
@@ -95,6 +99,12 @@ class IndexBlock:
         mine = np.array([each.key in keys for each in self.run.families])
         return mine[self.run.owners(np.arange(self.run.n, dtype=np.int32))]
 
+    def belongs(self, places: Ints, family: str) -> Bools:
+        """Say which of some rows are of a family."""
+        mine = np.array([each.key == family for each in self.run.families])
+        found: Bools = mine[self.run.owners(places.astype(np.int32))]
+        return found
+
 
 Block = FreshBlock | IndexBlock
 
@@ -131,6 +141,16 @@ class Population:
         for block in self._all():
             at, mine = _places(block, left)
             left = left[~mine | block.dead[at]]
+        return left
+
+    def strangers(self, qids: Qids, family: str) -> Qids:
+        """Return those ids that stand for no query of a family."""
+        left = np.unique(qids)
+        for block in self._all():
+            at, mine = _places(block, left)
+            mine &= ~block.dead[at]
+            mine[mine] = block.belongs(at[mine], family)
+            left = left[~mine]
         return left
 
     def drop(self, qids: Qids) -> None:

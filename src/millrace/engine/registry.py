@@ -220,6 +220,11 @@ class Registry:
             stream = self._state.catalog.feed(family.feed).stream
             return np.sort(self._state.population.members(stream, {family.key}))
 
+    def strangers(self, family: Family, qids: Qids) -> Qids:
+        """Return those ids that stand for no query of a family."""
+        with self._lock:
+            return self._state.population.strangers(qids, family.key)
+
     def rows_of(self, family: Family) -> tuple[Qids, pa.Table]:
         """Return the ids of a family's queries, ascending, and their constants."""
         with self._lock:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -143,15 +144,13 @@ def _whole(
         numbers = values.cast(pa.int64())
         plain = numbers.fill_null(0).to_numpy()
         return numbers, shift, (plain > LOWEST) & (plain < HIGHEST)
-    if not kinds.is_floating(values.type):  # a decimal beside integers is rare
+    if not (kinds.is_floating(values.type) or kinds.is_decimal(values.type)):
         return pa.nulls(len(values), pa.int64()), shift, ~valid(values)
-    doubles = values.cast(pa.float64()).fill_null(0.0).to_numpy()
-    with np.errstate(invalid="ignore"):
-        exact = np.abs(doubles) < EXACT_DOUBLES
-    doubles = np.where(exact, doubles, 0.0)
+    size = pc.abs(values).cast(pa.float64())
+    exact = pc.fill_null(pc.less(size, float(EXACT_DOUBLES)), fill_value=True)
     upward = least != is_open  # [1.5 and 1.5) begin and end at 2; (1.5 and 1.5] at 1
-    whole = (np.ceil(doubles) if upward else np.floor(doubles)).astype(np.int64)
-    return pa.array(whole, mask=~valid(values)), shift, exact | ~valid(values)
+    rounded = (pc.ceil if upward else pc.floor)(pc.if_else(exact, values, None))
+    return rounded.cast(pa.int64()), shift, exact.to_numpy(zero_copy_only=False)
 
 
 def _decimals(values: pa.Array, target: pa.DataType, shift: Ints) -> tuple[pa.Array, Ints, Bools]:
@@ -163,8 +162,14 @@ def _decimals(values: pa.Array, target: pa.DataType, shift: Ints) -> tuple[pa.Ar
         return pa.nulls(len(values), target), shift, ~valid(values)
     try:
         return values.cast(target), shift, np.ones(len(values), np.bool_)
-    except pa.ArrowInvalid:
-        return pa.nulls(len(values), target), shift, ~valid(values)
+    except pa.ArrowInvalid:  # not all of them; which?
+        plain = values.cast(pa.decimal128(19)) if kinds.is_integer(values.type) else values
+        wide = plain.cast(pa.decimal256(76, max(plain.type.scale, target.scale)))
+        short = pc.equal(pc.round(wide, target.scale), wide)
+        within = pc.less(pc.abs(wide), Decimal(10) ** (target.precision - target.scale))
+        fitting = pc.and_(short, within)
+        exact = pc.fill_null(fitting, fill_value=True).to_numpy(zero_copy_only=False)
+        return pc.if_else(fitting, wide, None).cast(target), shift, exact
 
 
 def constants_of(

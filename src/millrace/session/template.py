@@ -120,7 +120,7 @@ class Template:
     def delete(self, ids: Iterable[int] | pa.Array) -> None:
         """Remove queries by their ids."""
         listed = ids.to_pylist() if isinstance(ids, pa.Array | pa.ChunkedArray) else list(ids)
-        self._rows_of(pa.array(listed, pa.uint64()))
+        self._require_own(listed)
         self._session.drop_queries(listed)
 
     def follow(
@@ -148,7 +148,7 @@ class Template:
 
     def query(self, qid: int) -> Query:
         """Return a handle on one of its queries."""
-        self._rows_of(pa.array([qid], pa.uint64()))
+        self._require_own([qid])
         return Query(self._session, qid, self.name)
 
     def results(self, last: int | None = None) -> pa.Table:
@@ -160,6 +160,14 @@ class Template:
     def drop(self) -> None:
         """Remove the template and all its queries."""
         self._session.change({"do": "drop feed", "name": self.name})
+
+    def _require_own(self, ids: list[int]) -> None:
+        strange = [each for each in ids if each < 1]
+        if not strange:
+            asked = np.array(ids, np.uint64)
+            strange = self._session.engine.registry.strangers(self.family, asked).tolist()
+        if strange:
+            raise SchemaError(f'template "{self.name}" has no query {strange[0]}')
 
     def _rows_of(self, ids: pa.Array) -> pa.Table:
         """Return the parameters of some queries, in the order asked; refuse strangers."""

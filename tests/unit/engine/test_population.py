@@ -138,9 +138,7 @@ def test_who_is_out_is_paused_or_dropped(asked: Asked) -> None:
     asked.registry.record([{"do": "drop queries", "rows": 0}], [ids(5)])
 
     out = {
-        qid
-        for block in asked.blocks
-        for qid in block.qids[asked.population.out(block)].tolist()
+        qid for block in asked.blocks for qid in block.qids[asked.population.out(block)].tolist()
     }
 
     assert out == {1, 5, 8}

@@ -248,7 +248,7 @@ def test_what_changed_during_a_merge_is_so_after_it(root: MemoryRoot, merging: M
     assert registry.constants_of(registry.catalog.families_of("alerts")[0], 4) == [{"p0": 44.0}]
     registry.record([{"do": "resume", "qids": [3]}])
     assert answering(root, registry) == [1, 3, 4]
-    assert sizes(root, registry) == [4, 1]
+    assert sorted(sizes(root, registry)) == [1, 4]
 
 
 def change_low(registry: Registry, qid: int, low: float) -> None:
@@ -356,9 +356,7 @@ def test_while_somebody_reads_the_root_nothing_is_deleted(
         add(registry)
         registry.forget_before(registry.publish({}).sequence)
 
-    assert all(
-        len(root.list(kind)) < n_files for kind, n_files in zip(kinds, before, strict=True)
-    )
+    assert all(len(root.list(kind)) < n_files for kind, n_files in zip(kinds, before, strict=True))
 
 
 def test_what_was_published_before_a_restart_is_used_again(root: MemoryRoot) -> None:
