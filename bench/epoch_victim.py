@@ -24,7 +24,9 @@ def main() -> None:
         "trades", millrace.Files(directory), schema=COLUMNS, time="ts", key="symbol",
         retain="10 hours", delay="10 hours",
     )  # fmt: skip
-    session.query(millrace.select("trades", "number", where=millrace.col("price") > 99), name="dear")
+    session.query(
+        millrace.select("trades", "number", where=millrace.col("price") > 99), name="dear"
+    )
     session.start()
     said = opened.epoch
     while True:

@@ -37,7 +37,9 @@ def test_a_slow_stream_is_made_anew_with_a_lower_limit_and_loses_nothing(
     session, sink = sessions.open(target=1_000_000), millrace.MemorySink()
     session.stream("ticks", limited, time="timestamp")
     session.function("slow", slow, returns="boolean")
-    session.query(millrace.select("ticks", "value", where=call("slow", millrace.col("value"))), name="all")
+    session.query(
+        millrace.select("ticks", "value", where=call("slow", millrace.col("value"))), name="all"
+    )
     session.sink(sink)
     session.start()
     wait_until(lambda: len(limits) > 1 and limits[-1] < limits[0] / 2, seconds=60)

@@ -135,7 +135,9 @@ def test_a_query_that_takes_its_worker_down_is_found_and_the_others_are_none_the
         sink = declare(session, tmp_path / "in")
         if bad:
             session.function("crash", crash(), returns="bigint")
-            query = session.query(millrace.select("trades", value=call("crash", col("number"))), name="bad")
+            query = session.query(
+                millrace.select("trades", value=call("crash", col("number"))), name="bad"
+            )
         session.start()
         await_rows(session, 20)
         session.engine.delivery.drain(10)

@@ -24,8 +24,8 @@ from millrace.errors import (
     SchemaError,
     UnknownNameError,
 )
-from millrace.plan.term import call, col
 from millrace.plan.nodes import select
+from millrace.plan.term import call, col
 from millrace.session import Session
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.posix_root import PosixRoot
@@ -138,7 +138,8 @@ REFUSED = {
         asked(select("trades", where=call("dear", col("price")))), UnknownNameError,
         "Register it with Session.function"),
     "a name for two queries": (
-        lambda session: [session.query(select("trades", each), name="q") for each in ("price", "ts")],
+        lambda session: [
+            session.query(select("trades", each), name="q") for each in ("price", "ts")],
         NameTakenError, 'query "q" exists already'),
     "a reserved column": (
         asked(select("trades", _time=col("price"))), PlanError, 'column name "_time" is reserved'),

@@ -23,7 +23,9 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("script", metavar="SCRIPT", help="a file of statements, - for standard input")
+    parser.add_argument(
+        "script", metavar="SCRIPT", help="a file of statements, - for standard input"
+    )
     parser.add_argument("query", metavar="QUERY", nargs="?", help="only this query or template")
 
 

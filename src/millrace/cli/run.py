@@ -40,7 +40,9 @@ REPORT_SECONDS = 2.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("script", metavar="SCRIPT", help="a file of statements, - for standard input")
+    parser.add_argument(
+        "script", metavar="SCRIPT", help="a file of statements, - for standard input"
+    )
     parser.add_argument("--root", required=True, type=Path, metavar="DIR",
                         help="where everything durable is kept")  # fmt: skip
     parser.add_argument("--seconds", type=float, metavar="N", help="end after so many seconds")
@@ -93,9 +95,7 @@ class _Shown:
             print_table(table, self._console, f"{query}, epoch {epoch}")
 
 
-def _keep_going(
-    session: Session, console: Console, seconds: float | None, *, quiet: bool
-) -> None:
+def _keep_going(session: Session, console: Console, seconds: float | None, *, quiet: bool) -> None:
     """Run epochs, and say now and then how it goes."""
     if not session.streams:
         return

@@ -24,9 +24,7 @@ def read_script(path: str) -> str:
     try:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except OSError as cause:
-        raise SourceError(
-            f'script "{path}" cannot be read', detail=f"{cause.strerror}."
-        ) from cause
+        raise SourceError(f'script "{path}" cannot be read', detail=f"{cause.strerror}.") from cause
     except UnicodeDecodeError as cause:
         raise SourceError(
             f'script "{path}" is not UTF-8', detail=f"Byte {cause.start} cannot be read."
@@ -41,7 +39,9 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
         console.print(Text(outcome.message))
     else:
         line = f"line {outcome.statement.written.line}"
-        console.print(Text.assemble(("ok  ", "bold green"), outcome.message, (f"  ({line})", "dim")))
+        console.print(
+            Text.assemble(("ok  ", "bold green"), outcome.message, (f"  ({line})", "dim"))
+        )
 
 
 def print_table(table: pa.Table, console: Console, title: str = "") -> None:
@@ -54,7 +54,9 @@ def print_table(table: pa.Table, console: Console, title: str = "") -> None:
         shown.add_row(*(_cell(each) for each in row.values()))
     console.print(shown)
     rest = table.num_rows - MOST_ROWS
-    words = f"{table.num_rows:,} rows" if rest <= 0 else f"{table.num_rows:,} rows, {rest:,} not shown"
+    words = (
+        f"{table.num_rows:,} rows" if rest <= 0 else f"{table.num_rows:,} rows, {rest:,} not shown"
+    )
     console.print(Text(words, "dim"))
 
 

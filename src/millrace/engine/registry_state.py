@@ -19,10 +19,10 @@ from millrace.engine import first_format
 from millrace.engine.catalog import Catalog
 from millrace.engine.feeds import Family
 from millrace.engine.population import FreshBlock, IndexBlock, Population, Qids
-from millrace.errors import NameTakenError, PlanError, UnknownNameError
+from millrace.errors import CorruptionError, NameTakenError, PlanError, UnknownNameError
 from millrace.index.run import IndexRun
 from millrace.state.container import Container
-from millrace.state.names import Data
+from millrace.state.names import Data, MissingError
 from millrace.state.root import Root
 
 Tables = list[pa.RecordBatch]
@@ -244,7 +244,7 @@ def restored(root: Root, snapshot: Container) -> RegistryState:
     )
     for stream, names in meta["index"].items():
         for name in names:
-            run = IndexRun.open(root, name)
+            run = _opened(root, name)
             dead = _bits(snapshot, f"dead/{name}", run.n)
             population.blocks.setdefault(stream, []).append(IndexBlock(run, dead))
     for number, (stream, key, size) in enumerate(meta["fresh"]):
@@ -252,6 +252,18 @@ def restored(root: Root, snapshot: Container) -> RegistryState:
         rows, dead = _table(snapshot, f"{number}"), _bits(snapshot, f"dead/{number}", size)
         population.blocks.setdefault(stream, []).append(FreshBlock(key, qids, rows, dead))
     return RegistryState(catalog, population)
+
+
+def _opened(root: Root, name: str) -> IndexRun:
+    """Open an index file that a snapshot names; if it is gone, the snapshot is worth nothing."""
+    try:
+        return IndexRun.open(root, name)
+    except MissingError as cause:
+        raise CorruptionError(
+            f'file "{name}" is missing from root "{root.uri}"',
+            detail="A snapshot of the registry names it.",
+            hint="Restore it from a copy of the root.",
+        ) from cause
 
 
 def _table(file: Container, number: str) -> pa.RecordBatch:

@@ -146,6 +146,8 @@ def _whole(
         return numbers, shift, (plain > LOWEST) & (plain < HIGHEST)
     if not (kinds.is_floating(values.type) or kinds.is_decimal(values.type)):
         return pa.nulls(len(values), pa.int64()), shift, ~valid(values)
+    if kinds.is_decimal(values.type):  # 0.5 has no digit to be rounded up to
+        values = values.cast(pa.decimal256(76, values.type.scale))
     size = pc.abs(values).cast(pa.float64())
     exact = pc.fill_null(pc.less(size, float(EXACT_DOUBLES)), fill_value=True)
     upward = least != is_open  # [1.5 and 1.5) begin and end at 2; (1.5 and 1.5] at 1

@@ -40,7 +40,7 @@ def explain_query(session: Session, name: str, *, analyze: bool = False) -> str:
     lines = []
     for family, n_queries in families[:10]:
         lines.append(f"family   {family.selection}")
-        lines.append(f"shared   by {n_queries:,} standing queries of {feed.kind} \"{feed.name}\"")
+        lines.append(f'shared   by {n_queries:,} standing queries of {feed.kind} "{feed.name}"')
         lines += _plan(session, family.selection)
     if len(families) > 10:
         lines.append(f"         and {len(families) - 10:,} families more")

@@ -7,12 +7,11 @@ made if there is none yet. All changes of one call are recorded together, or non
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from millrace.engine.feeds import KEPT_ROWS, SET, Family, FeedSpec, Kind, parameter_schema
@@ -44,6 +43,14 @@ class Asked:
     positions: Sequence[int]
     text: str = ""
 
+    def without(self, positions: Collection[int]) -> Asked:
+        """Leave some queries out."""
+        if not positions:
+            return self
+        kept = [row for row, at in enumerate(self.positions) if at not in positions]
+        places = [self.positions[row] for row in kept]
+        return replace(self, rows=self.rows.take(pa.array(kept, pa.int64())), positions=places)
+
 
 class Registration:
     """Registers queries and templates of one session."""
@@ -69,12 +76,12 @@ class Registration:
                 return known
         if into is not None:
             names = None if name is None else [name]
-            [qid] = self._register([one], into, "shared", keep, names)
+            [qid] = self._register([one], into, "shared", keep, names).values()
             return Query(self._session, qid, into, name or "")
         while True:
             own = self._free_name() if name is None else name
             try:
-                [qid] = self._register([one], own, "query", keep, [own])
+                [qid] = self._register([one], own, "query", keep, [own]).values()
             except NameTakenError:
                 if name is not None:
                     raise  # otherwise somebody else has just taken that number
@@ -104,9 +111,23 @@ class Registration:
                 f"there are {len(names)} names for {len(texts)} queries",
                 hint="Give one name for each query, or none.",
             )
-        if not texts:
-            return []
-        return self._register(self._asked(texts), into, "shared", keep, names)
+        asked = self._asked(texts)
+        known = {} if names is None else self._known_again(asked, into, names)
+        left = [each.without(known) for each in asked if not known.keys() >= {*each.positions}]
+        fresh = self._register(left, into, "shared", keep, names) if left else {}
+        return [qid for _, qid in sorted((known | fresh).items())]
+
+    def _known_again(self, asked: list[Asked], into: str, names: Sequence[str]) -> dict[int, int]:
+        """Find the queries that stand already, under the same names and asking the same."""
+        standing = self._session.engine.registry.population.names
+        found = {}
+        for each in asked:
+            for row, at in enumerate(each.positions):
+                if names[at] in standing:
+                    one = replace(each, rows=each.rows.slice(row, 1), positions=[at])
+                    query = self._known(names[at], one, into)
+                    found.update({} if query is None else {at: query.id})
+        return found
 
     def template(
         self, name: str, text: str, parameters: Mapping[str, str], *, keep: int
@@ -218,8 +239,8 @@ class Registration:
         kind: Kind,
         keep: int | None,
         names: Sequence[str] | None,
-    ) -> list[int]:
-        """Record queries and, where it is missing, their feed; return ids in the order asked."""
+    ) -> dict[int, int]:
+        """Record queries and, where it is missing, their feed; return ids by where each stood."""
         for name in names or ():
             check_name("query", name)
         changes: list[dict[str, Any]] = []
@@ -248,10 +269,11 @@ class Registration:
                 change["names"] = [names[at] for at in each.positions]
             changes.append(change)
         first = self._session.record(changes, [each.rows for each in asked])
-        qids = np.empty(sum(len(each.positions) for each in asked), np.int64)
-        for each, start in zip(asked, first, strict=True):
-            qids[np.asarray(each.positions)] = np.arange(start, start + len(each.positions))
-        return [int(qid) for qid in qids]
+        return {
+            at: start + nth
+            for each, start in zip(asked, first, strict=True)
+            for nth, at in enumerate(each.positions)
+        }
 
     def _answer(self, selection: Selection) -> pa.Schema:
         schema = self._catalog.stream(selection.stream).schema

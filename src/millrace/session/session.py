@@ -183,7 +183,10 @@ class Session:
         names: Sequence[str] | None = None,
         keep: int = 0,
     ) -> list[int]:
-        """Register many queries into one feed, all or none; return their ids."""
+        """Register many queries into one feed, all or none; return their ids.
+
+        A query that stands in the feed already, under the same name, is left as it is.
+        """
         return self._registration.queries(texts, into=into, names=names, keep=keep)
 
     def template(

@@ -82,7 +82,7 @@ class Log(Generic[State]):
             number, state = -1, self.empty
         last, state = self._replayed(state, number, numbers, failure)
         if last < max(snapshots, default=-1):
-            raise self._missing(last + 1, f"There is a snapshot {snapshots[-1]}.") from failure
+            raise self._missing(last + 1, f"There is a snapshot {snapshots[-1]}.", failure)
         return last, state
 
     def due(self, number: int) -> bool:
@@ -127,17 +127,25 @@ class Log(Generic[State]):
         last = after
         for number in (each for each in numbers if each > after):
             if number != last + 1:
-                raise self._missing(last + 1, f"There is a change {number}.") from failure
+                raise self._missing(last + 1, f"There is a change {number}.", failure)
             state = self.fold(state, Container.open(self.root, numbered(self.changes, number)))
             last = number
         return last, state
 
-    def _missing(self, number: int, detail: str) -> CorruptionError:
-        return CorruptionError(
-            f'file "{numbered(self.changes, number)}" is missing from root "{self.root.uri}"',
+    def _missing(
+        self, number: int, detail: str, failure: CorruptionError | None
+    ) -> CorruptionError:
+        """Say which change is missing; without a damaged snapshot nobody would have asked for it."""
+        name = numbered(self.changes, number)
+        if failure is not None:
+            detail = f"{detail} It cannot be used: {failure.message}."
+        error = CorruptionError(
+            f'file "{name}" is missing from root "{self.root.uri}"',
             detail=detail,
             hint="Restore it from a copy of the root.",
         )
+        error.__cause__ = failure
+        return error
 
     def _numbers(self, prefix: str) -> list[int]:
         found = (number_of(entry.name) for entry in self.root.list(f"{prefix}/"))
