@@ -126,7 +126,7 @@ def test_streams_come_and_go_and_a_restart_goes_on_where_each_one_was(
         declare(session, name)
         ask(session, name)
     await_rows(session, 30)
-    session.change({"do": "drop query", "name": "of_new"})
+    session.standing("of_new").drop()
     session.drop_stream("new")
     for directory in inputs.values():
         write_files(directory, "parquet", [10, 20])

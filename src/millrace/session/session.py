@@ -51,7 +51,6 @@ from millrace.state.run_store import RunStore
 from millrace.state.store import scan
 from millrace.time import Clock, WallClock, to_micros
 
-
 if TYPE_CHECKING:
     from millrace.session.script import Outcome
 
@@ -259,7 +258,7 @@ class Session:
         return first
 
     def execute(self, text: str) -> list[Outcome]:
-        """Do the statements of a script: CREATE STREAM, CREATE QUERY, INSERT, SHOW, EXPLAIN, …
+        """Do the statements of a script, such as CREATE STREAM, CREATE QUERY, INSERT and SHOW.
 
         Nothing is done if one of them cannot be parsed; otherwise those before one that fails.
         """

@@ -135,7 +135,7 @@ class Log(Generic[State]):
     def _missing(
         self, number: int, detail: str, failure: CorruptionError | None
     ) -> CorruptionError:
-        """Say which change is missing; without a damaged snapshot nobody would have asked for it."""
+        """Say which change is missing, and which damage makes it necessary."""
         name = numbered(self.changes, number)
         if failure is not None:
             detail = f"{detail} It cannot be used: {failure.message}."

@@ -8,9 +8,10 @@ the sizes at which the engine changes its ways, so that tiny epochs meet all of 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 
 from millrace.engine import decide, outgoing, publication, step
 from millrace.engine.chunk import Chunk
@@ -64,15 +65,22 @@ class Configuration:
             (decide, "SPREAD_BYTES", self.spread_bytes),
             (publication, "ROWS_ON_THE_SPOT", self.rows_on_the_spot),
         )
-        before = [(module, name, getattr(module, name)) for module, name, _ in places]
-        try:
-            for module, name, value in places:
-                if value is not None:
-                    setattr(module, name, value)
+        with replaced(places):
             yield
-        finally:
-            for module, name, value in before:
+
+
+@contextmanager
+def replaced(places: Sequence[tuple[ModuleType, str, int | None]]) -> Iterator[None]:
+    """Give constants of modules other values for a while; None leaves one as it is."""
+    before = [(module, name, getattr(module, name)) for module, name, _ in places]
+    try:
+        for module, name, value in places:
+            if value is not None:
                 setattr(module, name, value)
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
 
 
 CONFIGURATIONS = (

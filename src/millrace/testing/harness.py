@@ -1,6 +1,6 @@
 """The crash harness: one process after another on one root, and what is there at the end.
 
-    undisturbed   epoch 0, 1, 2, ... 29        before each: a copy of the root and of the sink
+    undisturbed   epoch 0, 1, 2, ... 28        before each: a copy of the root and of the sink
                               │                after each: everything that may not differ
     disturbed                 └─► open ─► crash ─► open ─► the same epoch again ─► ... compare
 
@@ -23,7 +23,7 @@ from typing import Any
 from millrace import failpoints
 from millrace.connectors.sinks import ParquetSink
 from millrace.connectors.sinks.sink import FANOUTS
-from millrace.engine import publication
+from millrace.engine import publication, registry
 from millrace.engine.decision import Identity
 from millrace.engine.inprocess import InProcess
 from millrace.failpoints import InjectedCrash
@@ -37,7 +37,7 @@ from millrace.state.root import Root
 from millrace.state.run import read_piece
 from millrace.state.run_store import load_manifest, manifest_log
 from millrace.testing.bag import bag_of
-from millrace.testing.configurations import Configuration
+from millrace.testing.configurations import Configuration, replaced
 from millrace.testing.mortal_root import MortalRoot, copied
 from millrace.testing.scenario import FUNCTIONS, PARAMETERS, TEMPLATE, Scenario
 from millrace.testing.spreading import spread
@@ -111,7 +111,7 @@ class Process:
 
     def _declare_rows(self, epoch: int) -> None:
         """Bring the rows of the template to what they are in an epoch."""
-        template = self.session.template(MANY, TEMPLATE, **PARAMETERS)
+        template = self.session.template(MANY, TEMPLATE, PARAMETERS)
         wanted, paused = self.scenario.rows(epoch), self.scenario.paused(epoch)
         present = {row["slot"]: row for row in template.rows().to_pylist()}
         gone = [row["_query"] for slot, row in present.items() if slot not in wanted]
@@ -340,14 +340,14 @@ def fill(directory: Path, files: dict[str, bytes]) -> None:
 @contextmanager
 def conditions(how: Configuration) -> Iterator[None]:
     """Apply a configuration, and take snapshots often."""
-    before = log.EVERY, expiry.MAX_INLINE_AGE, publication.SMALLEST_LEVEL
-    log.EVERY = expiry.MAX_INLINE_AGE = SNAPSHOT_EVERY
-    publication.SMALLEST_LEVEL = SMALLEST_LEVEL
-    try:
-        with how.applied():
-            yield
-    finally:
-        log.EVERY, expiry.MAX_INLINE_AGE, publication.SMALLEST_LEVEL = before
+    places = (
+        (log, "EVERY", SNAPSHOT_EVERY),
+        (expiry, "MAX_INLINE_AGE", SNAPSHOT_EVERY),
+        (registry, "MOST_ENTRIES", 1),  # when a snapshot is due does not depend on restarts
+        (publication, "SMALLEST_LEVEL", SMALLEST_LEVEL),
+    )
+    with replaced(places), how.applied():
+        yield
 
 
 def _count_passings() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from millrace.engine.feeds import Family, FeedSpec, Kind, parameter_schema
+from millrace.engine.feeds import KEPT_ROWS, Family, FeedSpec, Kind, parameter_schema
 from millrace.engine.registry import Registry
 from millrace.engine.streams import StreamSpec
 from millrace.plan.bind import bind_selection, output_schema
@@ -21,9 +21,9 @@ SCHEMA = Schema.of("symbol text, price double, ts timestamp")
 Change = dict[str, Any]
 
 
-def add_stream(name: str = "trades", schema: Schema = SCHEMA, **words: Any) -> Change:
+def add_stream(name: str = "trades", schema: Schema = SCHEMA) -> Change:
     """Declare a stream."""
-    return {"do": "add stream", "stream": StreamSpec(name, schema, "ts", **words).to_json()}
+    return {"do": "add stream", "stream": StreamSpec(name, schema, "ts").to_json()}
 
 
 def above(low: float, stream: str = "trades") -> Selection:
@@ -31,12 +31,19 @@ def above(low: float, stream: str = "trades") -> Selection:
     return select(stream, "symbol", where=col("price") > low)
 
 
-def add_feed(name: str, asked: Selection, kind: Kind = "query", **words: Any) -> Change:
+def add_feed(
+    name: str,
+    asked: Selection,
+    kind: Kind = "query",
+    *,
+    keep: int = KEPT_ROWS,
+    schema: Schema = SCHEMA,
+) -> Change:
     """Make a feed for answers like those of a query."""
-    schema = words.pop("schema", SCHEMA)
     bound = bind_selection(asked, schema, {})
     answer = output_schema(bound, schema, {})
-    return {"do": "add feed", "feed": FeedSpec(name, asked.stream, answer, kind, **words).to_json()}
+    feed = FeedSpec(name, asked.stream, answer, kind, keep=keep)
+    return {"do": "add feed", "feed": feed.to_json()}
 
 
 def add_queries(
@@ -78,16 +85,25 @@ def ids(*qids: int) -> pa.RecordBatch:
     return pa.record_batch({"qid": pa.array(qids, pa.uint64())})
 
 
-def ask(registry: Registry, name: str, asked: Selection, **words: Any) -> int:
+def ask(
+    registry: Registry,
+    name: str,
+    asked: Selection,
+    *,
+    keep: int = KEPT_ROWS,
+    schema: Schema = SCHEMA,
+) -> int:
     """Register one query with a feed of its own; return its id."""
-    schema = words.pop("schema", SCHEMA)
     change, table = add_queries(name, asked, names=[name], schema=schema)
-    [qid] = registry.record([add_feed(name, asked, schema=schema, **words), change], [table])
+    feed = add_feed(name, asked, keep=keep, schema=schema)
+    [qid] = registry.record([feed, change], [table])
     return qid
 
 
-def ask_many(registry: Registry, feed: str, *asked: Selection, **words: Any) -> list[int]:
+def ask_many(
+    registry: Registry, feed: str, *asked: Selection, names: Sequence[str] | None = None
+) -> list[int]:
     """Register queries of one family into a feed that exists; return their ids."""
-    change, table = add_queries(feed, *asked, **words)
+    change, table = add_queries(feed, *asked, names=names)
     [first] = registry.record([change], [table])
     return list(range(first, first + len(asked)))

@@ -49,7 +49,7 @@ FUNCTIONS: dict[str, Function] = {"fussy": fussy}
 class Scenario:
     """What is fed and asked in each epoch."""
 
-    n_epochs: int = 30
+    n_epochs: int = 29
 
     def clock(self, epoch: int) -> int:
         """Return the wall clock when the epoch is decided."""

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.connectors.sinks import MemorySink
-from millrace.connectors.sinks.sink import FANOUTS
+from millrace.connectors.sinks.sink import FANOUTS, FanOut
 from millrace.engine import publication
 from millrace.engine.local import Feed, LocalRun
 from millrace.engine.settings import Settings
@@ -87,7 +87,7 @@ ROWS = st.tuples(st.sampled_from(["a", "b", "c", None]), st.none() | st.integers
 class Answering:
     """A session with one shared feed, and sinks for the forms of its answers."""
 
-    def __init__(self, access: str = "auto", forms: tuple[str, ...] = FANOUTS) -> None:
+    def __init__(self, access: str = "auto", forms: tuple[FanOut, ...] = FANOUTS) -> None:
         self.session = Session(
             MemoryRoot(), threads=False, settings=Settings(spread="never", access=access)
         )
@@ -114,7 +114,7 @@ class Answering:
         self.session.engine.delivery.pump()
         return fed
 
-    def delivered(self, form: str) -> list[Row]:
+    def delivered(self, form: FanOut) -> list[Row]:
         sink = self.sinks[form]
         rows: list[Row] = sink.table(FEED).to_pylist() if sink.n_rows(FEED) else []
         return rows
@@ -192,7 +192,7 @@ def test_sets_do_not_depend_on_the_files_that_queries_are_in(
 
 
 @pytest.mark.parametrize("form", FANOUTS)
-def test_only_what_somebody_wants_is_computed(form: str) -> None:
+def test_only_what_somebody_wants_is_computed(form: FanOut) -> None:
     calls: list[int] = []
 
     def seen(values: pa.Array) -> pa.Array:
@@ -233,7 +233,7 @@ def test_if_nobody_wants_anything_rows_are_not_even_matched(
 
 
 @pytest.mark.parametrize("form", FANOUTS[::2])
-def test_an_answer_that_raises_suspends_the_queries_whose_rows_raise(form: str) -> None:
+def test_an_answer_that_raises_suspends_the_queries_whose_rows_raise(form: FanOut) -> None:
     def fussy(values: pa.Array) -> pa.Array:
         if 7 in values.to_pylist():
             raise ZeroDivisionError("seven")

@@ -213,7 +213,9 @@ def test_a_change_that_does_not_fit_says_why_and_changes_nothing(call: str) -> N
 
 def test_a_catalog_survives_json() -> None:
     catalog = after(*BEFORE, ([add_stream("quotes")], [])).catalog
-    named = {"trades": (IndexFile("queries/a"), IndexFile("queries/b", "out/queries/b"))}
+    named: dict[str, tuple[IndexFile, ...]] = {
+        "trades": (IndexFile("queries/a"), IndexFile("queries/b", "out/queries/b"))
+    }
 
     read = Catalog.from_json(
         {**catalog.to_json(), "index": Catalog(index=named).to_json()["index"]}

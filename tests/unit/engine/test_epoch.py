@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -454,7 +455,7 @@ def test_what_a_quarantined_query_computes_is_computed_no_more() -> None:
 
     played = Played(configuration("plain"))
     played.session.function("deadly", deadly, returns="double")
-    shared = {"into": "shared", "keep": 10}
+    shared: dict[str, Any] = {"into": "shared", "keep": 10}
     dead = [
         played.session.query(
             select("kafka", "at", where=call("deadly", col("value")) > 0), **shared

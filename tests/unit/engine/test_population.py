@@ -20,7 +20,7 @@ KINDS = ["fresh", "indexed", "half"]
 
 
 class Asked:
-    """Ten queries in two families: 1 to 5 by price, 6 to 8 by symbol, 9 and 10 without constants."""
+    """Ten queries: 1 to 5 are about the price, 6 to 8 the symbol, 9 and 10 have no constants."""
 
     def __init__(self, kind: str) -> None:
         self.registry = Registry.open(MemoryRoot())

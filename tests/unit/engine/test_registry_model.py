@@ -44,7 +44,8 @@ def asked(form: str, low: float) -> Selection:
 
 
 def constant(form: str, low: float) -> list[Any]:
-    return {"above": [low], "exactly": [f"s{low}"], "any": []}[form]
+    known: dict[str, list[Any]] = {"above": [low], "exactly": [f"s{low}"], "any": []}
+    return known[form]
 
 
 @dataclass

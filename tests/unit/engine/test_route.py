@@ -41,7 +41,7 @@ CATALOG = REGISTRY.publish({})
 def decision(*, spread: bool = False) -> Decision:
     return Decision(
         Identity("q", 0, "d"), 0, 1, 77, CATALOG.file, {"s": {"": 10}}, suspended=(QIDS["out"],),
-        shards=(0, 300, 700, 1024), spread=spread, wanted=dict.fromkeys(QIDS, ["rows"]),
+        shards=(0, 300, 700, 1024), spread=spread, wanted={name: ["rows"] for name in QIDS},
     )  # fmt: skip
 
 

@@ -99,8 +99,8 @@ def test_a_query_is_answered_from_the_next_epoch_on(program: Program) -> None:
 
     program.feed(("x", 1.0), ("y", 3.0))
 
-    assert query.results().select(["symbol", "price", "_epoch"]).to_pylist() == [
-        {"symbol": "y", "price": 3.0, "_epoch": 1}
+    assert query.results().select(["symbol", "price"]).to_pylist() == [
+        {"symbol": "y", "price": 3.0}
     ]
 
 
@@ -334,12 +334,14 @@ def test_rows_are_changed_and_deleted_by_their_ids(program: Program) -> None:
         {"_query": one, "sym": "x", "low": 10.0},
         {"_query": two, "sym": "y", "low": 2.0},
     ]
-    last = [row for row in alert.results().to_pylist() if row["_epoch"] == 1]
+    last = [row for row in alert.results().to_pylist() if row["price"] >= 20.0]
     assert [(row["_query"], row["price"]) for row in last] == [(one, 20.0), (two, 21.0)]
     program.start_again()
-    assert program.alert().rows().column("low").to_pylist() == [10.0, 2.0]
-    alert.drop()
-    assert program.session.engine.registry.catalog.feeds.keys() == {"alert"}  # of the new session
+    again = program.alert()
+    assert again.rows().column("low").to_pylist() == [10.0, 2.0]
+    again.drop()
+    assert program.session.engine.registry.catalog.feeds == {}
+    assert program.session.engine.registry.population.n_rows == 0
 
 
 REFUSED: dict[str, tuple[Callable[[Template], object], type[MillraceError], str]] = {
@@ -353,7 +355,8 @@ REFUSED: dict[str, tuple[Callable[[Template], object], type[MillraceError], str]
         lambda alert: alert.insert({"sym": ["x", None], "low": [1.0, 2.0]}), PlanError,
         'parameter "sym" of row 2 is NULL'),
     "a parameter that is missing": (
-        lambda alert: alert.insert({"sym": ["x"]}), SchemaError, 'parameter "low" of template "alert"'),
+        lambda alert: alert.insert({"sym": ["x"]}), SchemaError,
+        'parameter "low" of template "alert"'),
     "a parameter that does not exist": (
         lambda alert: alert.insert({"sym": ["x"], "lwo": [1.0]}), SchemaError,
         'Did you mean "low"?'),
@@ -424,7 +427,7 @@ def test_following_keeps_ids_of_what_stays_and_changes_all_or_nothing(program: P
         table.update(sym=["v", None], low=[1.0, 2.0])
         with pytest.raises(PlanError, match="row 2 is NULL"):
             following.take()
-        assert alert.rows().to_pylist() == rows
+        assert repr(alert.rows().to_pylist()) == repr(rows)
     finally:
         following.stop()
 
@@ -474,15 +477,3 @@ def test_files_are_followed_and_an_error_is_shown_until_it_is_over(
         wait_until(lambda: len(alert) == 1 and following.failure is None)
     finally:
         following.stop()
-
-
-def test_sets_of_a_template_can_be_followed(program: Program) -> None:
-    text = "SELECT symbol, price FROM trades WHERE symbol IN (:syms)"
-    some = program.session.template("some", text, syms="text[]", keep=10)
-    table = {"syms": [["x", "y"], ["z"]]}
-    following = some.follow(lambda: table, every="1 hour")
-    program.feed(("y", 1.0), ("w", 2.0), ("z", 3.0))
-
-    assert following.take() == (0, 0)
-    following.stop()
-    assert sorted(prices(some)) == [1.0, 3.0]
