@@ -13,7 +13,7 @@ from millrace.connectors.sinks.sink import FANOUTS
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.cursor import CURSORS, Cursor, sinks_with_cursors
-from millrace.engine.publication import CATALOGS, together
+from millrace.engine.publication import CATALOGS
 from millrace.engine.registry import Registry, read_catalog
 from millrace.engine.results import amount, waiting
 from millrace.engine.statistics import EpochStatistics
@@ -155,8 +155,9 @@ def _queries(manifest: Manifest, registry: Registry, sinks: list[SinkFacts]) -> 
     suspended = np.array(sorted(verdicts), np.uint64)
     found = []
     for name, feed in registry.catalog.feeds.items():
-        standing = members.get(name, [])
-        qids = np.concatenate([np.zeros(0, np.uint64), *(each.qids for each in standing)])
+        families = members.get(name, [])
+        rows = [each for some in families for each in some]
+        qids = np.concatenate([np.zeros(0, np.uint64), *(each.qids for each in rows)])
         failed = qids[np.isin(qids, suspended)]
         n_paused = int(np.isin(qids, paused).sum() - np.isin(failed, paused).sum())
         found.append(
@@ -164,8 +165,8 @@ def _queries(manifest: Manifest, registry: Registry, sinks: list[SinkFacts]) -> 
                 name,
                 feed.kind,
                 int(qids.size),
-                len(standing),
-                feed.text or _text(standing),
+                len(families),
+                feed.text or (str(families[0][0].selection) if families else ""),
                 _state(int(qids.size), failed.size, n_paused),
                 _why(verdicts, failed.tolist()),
                 held.get(name, 0),
@@ -174,16 +175,19 @@ def _queries(manifest: Manifest, registry: Registry, sinks: list[SinkFacts]) -> 
     return found
 
 
-def _members(registry: Registry) -> dict[str, list[Standing]]:
+def _members(registry: Registry) -> dict[str, list[list[Standing]]]:
     """Return the queries of each feed, a family after the other, the largest first."""
     population, families = registry.population, registry.catalog.families
-    found: dict[str, list[Standing]] = {}
+    found: dict[str, dict[str, list[Standing]]] = {}
     for stream in population.blocks:
-        for each in together(population.standing(stream, families)):
-            found.setdefault(each.feed, []).append(each)
-    for some in found.values():
-        some.sort(key=lambda each: -each.qids.size)
-    return found
+        for each in population.standing(stream, families):
+            if each.qids.size:
+                found.setdefault(each.feed, {}).setdefault(each.key, []).append(each)
+
+    def size(family: list[Standing]) -> int:
+        return sum(each.qids.size for each in family)
+
+    return {feed: sorted(some.values(), key=size, reverse=True) for feed, some in found.items()}
 
 
 def _waiting_rows(manifest: Manifest, passed: int) -> dict[str, int]:
@@ -194,10 +198,6 @@ def _waiting_rows(manifest: Manifest, passed: int) -> dict[str, int]:
             for each in answers:
                 found[each.query] = found.get(each.query, 0) + amount([each]).n_rows
     return found
-
-
-def _text(standing: list[Standing]) -> str:
-    return str(standing[0].selection) if standing else ""
 
 
 def _state(n_queries: int, n_suspended: int, n_paused: int) -> str:

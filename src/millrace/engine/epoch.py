@@ -42,6 +42,7 @@ from millrace.errors import IdentityError, StoreFullError
 from millrace.plan.bind import Functions
 from millrace.state.cuts import StoredFences
 from millrace.state.manifest import Manifest
+from millrace.state.names import MissingError
 from millrace.state.root import Root
 from millrace.state.run_file import forget
 from millrace.state.run_store import RunStore
@@ -173,7 +174,11 @@ class Engine:
         return decision
 
     def _catalog(self, decision: Decision) -> Catalog:
-        return self.registry.published(decision.catalog, self.functions)
+        try:
+            return self.registry.published(decision.catalog, self.functions)
+        except MissingError:
+            self._store.fence.check()  # a newer engine has gone on, and deleted it
+            raise
 
     def _executed(
         self,

@@ -353,8 +353,9 @@ class _Live:
     def of(cls, run: IndexRun, out: Bools | None) -> Self:
         families, groups = run.families, run.groups
         if out is not None:
-            live = np.unique(run.owners(np.flatnonzero(~out).astype(np.int32)))
-            families = [run.families[number] for number in live.tolist()]
+            owners = run.owners(np.flatnonzero(~out).astype(np.int32))
+            n_live = np.bincount(owners, minlength=len(run.families))
+            families = [run.families[number] for number in np.flatnonzero(n_live).tolist()]
             groups = [each for each in run.groups if not out[each.slots].all()]
         columns = frozenset(column for each in families for column in each.columns)
         return cls(out, columns, groups)

@@ -26,6 +26,7 @@ from millrace.connectors.sinks.sink import FANOUTS
 from millrace.engine import publication, registry
 from millrace.engine.decision import Identity
 from millrace.engine.inprocess import InProcess
+from millrace.engine.registry_state import index_files
 from millrace.failpoints import InjectedCrash
 from millrace.session import Session
 from millrace.state import expiry, log
@@ -303,6 +304,11 @@ def check_sound(files: Root, *, snapshots_too: bool = True) -> None:
         assert not missing, f"manifest {manifest.epoch} names {sorted(missing)}"
     for piece in manifests[0].pieces():
         read_piece(files, piece)
+    registries = [entry.name for entry in files.list(f"{registry.SNAPSHOTS}/")]
+    catalogs = [entry.name for entry in files.list(f"{publication.CATALOGS}/")]
+    for name in [*registries, *(catalogs if snapshots_too else catalogs[-1:])]:
+        missing = index_files(Container.open(files, name).meta) - present
+        assert not missing, f"{name} names {sorted(missing)}"
 
 
 def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
