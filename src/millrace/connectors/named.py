@@ -1,8 +1,8 @@
 """Sources and sinks by the names that SQL calls them, and the options each takes.
 
-    files(path => '/data/*.parquet')         read by the workers themselves
-    rate(rows_per_second => 10)              a row at regular times: its number, and its time
-    socket(host => 'localhost', port => 9)   lines of text, for tests; it keeps no position
+files(path => '/data/*.parquet')         read by the workers themselves
+rate(rows_per_second => 10)              a row at regular times: its number, and its time
+socket(host => 'localhost', port => 9)   lines of text, for tests; it keeps no position
 """
 
 from __future__ import annotations

@@ -9,9 +9,7 @@ from millrace.kernels.arrays import Bytes, Ints
 
 
 @njit(cache=True, nogil=True)
-def rank_texts(
-    starts: Ints, stops: Ints, data: Bytes, bounds: Ints, constants: Bytes
-) -> Ints:
+def rank_texts(starts: Ints, stops: Ints, data: Bytes, bounds: Ints, constants: Bytes) -> Ints:
     """Return for each text twice its place among the constants, plus one if it is there.
 
     The constants ascend without a duplicate; constant i has the bytes from `bounds[i]` to
@@ -46,5 +44,5 @@ def _compared(
     for at in range(min(length, other_length)):
         difference = np.int64(data[first + at]) - np.int64(others[other_first + at])
         if difference != 0:
-            return difference  # type: ignore[no-any-return]
+            return difference  # type: ignore[return-value]
     return length - other_length

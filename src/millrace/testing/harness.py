@@ -304,11 +304,12 @@ def check_sound(files: Root, *, snapshots_too: bool = True) -> None:
         assert not missing, f"manifest {manifest.epoch} names {sorted(missing)}"
     for piece in manifests[0].pieces():
         read_piece(files, piece)
-    registries = [entry.name for entry in files.list(f"{registry.SNAPSHOTS}/")]
+    newest = files.list(f"{registry.SNAPSHOTS}/")[-log.KEPT_SNAPSHOTS :]
+    registries = [entry.name for entry in newest]
     catalogs = [entry.name for entry in files.list(f"{publication.CATALOGS}/")]
     for name in [*registries, *(catalogs if snapshots_too else catalogs[-1:])]:
-        missing = index_files(Container.open(files, name).meta) - present
-        assert not missing, f"{name} names {sorted(missing)}"
+        lost = set(index_files(Container.open(files, name).meta)) - set(present)
+        assert not lost, f"{name} names {sorted(lost)}"
 
 
 def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:

@@ -25,9 +25,9 @@ NAME = "demo"
 SUMMARY = "a stream, a live view, a driver that is killed, and its recovery"
 EPILOG = """\
 Starts Spark on this machine (no Java is needed), trades some shares, asks 100,000 standing queries
-of which some come and go, and shows what goes on. After a while it kills the engine's process for real and starts another.
-At the end every answer on the disk is compared with what was written. It takes the seconds asked
-for, and Spark's start.
+of which some come and go, and shows what goes on. After a while it kills the engine's process for
+real and starts another. At the end every answer on the disk is compared with what was written. It
+takes the seconds asked for, and Spark's start.
 
 examples:
   millrace demo

@@ -17,8 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from millrace.cli.demo import sparkline
-from millrace.cli.demo import alerts
+from millrace.cli.demo import alerts, sparkline
 from millrace.cli.demo.questions import DELAY_SECONDS, QUESTIONS
 from millrace.cli.demo.story import SHOWN, Happening, Story, doing, quantile
 from millrace.cli.terminal import Glyphs, counted, print_bytes, print_seconds
