@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import cast
 
 from millrace.plan.expressions import Scalar
@@ -52,6 +52,9 @@ def to_double(value: Scalar) -> float:
     return number
 
 
+_WIDE = Context(prec=76)
+
+
 def to_decimal(scale: int) -> Callable[[Scalar], Decimal]:
     """Return what makes a number a decimal of 38 digits, `scale` of them behind the point."""
     unit = Decimal(1).scaleb(-scale)
@@ -60,7 +63,7 @@ def to_decimal(scale: int) -> Callable[[Scalar], Decimal]:
         number = _number(value)
         if scale_of(number) > scale or number.adjusted() >= 38 - scale:
             raise NotOfTypeError(f"does not fit into decimal(38,{scale})")
-        return number.quantize(unit)
+        return number.quantize(unit, context=_WIDE)
 
     return convert
 

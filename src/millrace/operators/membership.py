@@ -50,6 +50,8 @@ def among_constants(operand: Datum, options: pa.Array) -> Datum:
         zeros = pa.array([0.0, -0.0], options.type)  # the hash table tells them apart
         options = pa.concat_arrays([options, zeros])
     found = pc.is_in(operand, value_set=options, skip_nulls=True)
+    if tests.is_floating(options.type) and pc.any(pc.is_nan(options)).as_py():
+        found = pc.or_(found, pc.fill_null(pc.is_nan(operand), fill_value=False))  # whatever bits
     if operand.null_count:
         found = masked(found, operand.is_null())
     return pc.or_kleene(found, null(pa.bool_())) if options.null_count else found
