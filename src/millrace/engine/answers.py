@@ -22,7 +22,7 @@ from millrace.engine.feeds import FeedSpec
 from millrace.engine.outgoing import Outgoing
 from millrace.engine.population import Qids
 from millrace.engine.tally import Failure
-from millrace.index.match import Matcher, Pairs, Source, families_by_projection
+from millrace.index.match import Matcher, Pairs, Source, families_by_projection, pieces
 from millrace.index.run import IndexRun
 from millrace.kernels.arrays import Bools, Ints, Ints32
 from millrace.operators.select import Function, project
@@ -60,14 +60,20 @@ class Answers:
         if not rows.num_rows or not self._runs:
             return
         if any(mask is None or mask.any() for mask in self._wanted):
-            batch = _Batch(rows, times, late)
-            for pairs in self._matcher.pairs(rows, self._wanted):
-                for matched in self._parted(pairs):
-                    self._send(matched, batch)
-            self._send_sets(batch)
+            first, n_rows = 0, self._matcher.rows_at_once(rows, self._wanted)
+            for piece in pieces(rows, n_rows):
+                stop = first + piece.num_rows
+                self._match(_Batch(piece, times[first:stop], late[first:stop]))
+                first = stop
         if any(counts is not None for counts in self._counts):
             self._matcher.count(rows, self._counts, self._counted)
         self._note_failures(times)
+
+    def _match(self, batch: _Batch) -> None:
+        for pairs in self._matcher.pairs(batch.rows, self._wanted):
+            for matched in self._parted(pairs):
+                self._send(matched, batch)
+        self._send_sets(batch)
 
     def finish(self) -> None:
         """Send the counts."""

@@ -6,26 +6,22 @@ receipts came in does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from millrace.connectors.sinks.sink import FanOut
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.lateness import watermark
 from millrace.engine.receipt import Receipt, Written
-from millrace.engine.stores import answer_store, answers_in, store_specs
+from millrace.engine.stores import store_specs
 from millrace.engine.tally import Tally, advanced
-from millrace.state.manifest import Delta, Manifest, Run, commit_name
+from millrace.state.manifest import Delta, Manifest, commit_name
 from millrace.state.merge import MergeProgress
 from millrace.state.piece import Piece
 from millrace.state.run import pieces_of
-
-Consumed = Callable[[str, FanOut], int | None]
-"""For a feed and a form, the least epoch that a sink still needs; None if no sink wants it."""
 
 
 def inline_runs(receipts: list[Receipt]) -> dict[str, pa.Table]:
@@ -74,33 +70,6 @@ def compose(
             "counts": _counts(manifest, tallies),
         },
     )
-
-
-def consumed_runs(
-    manifest: Manifest, catalog: Catalog, consumed: Consumed
-) -> dict[str, tuple[int, ...]]:
-    """Return the runs of answers that every sink has passed and no reader needs."""
-    kept = {answer_store(feed, "rows"): feed.keep for feed in catalog.feeds.values()}
-    dropped = {}
-    for store, state in manifest.stores.items():
-        found = answers_in(store)
-        if found is not None and state.runs:
-            fan_out, feed = found
-            needed = consumed(feed, fan_out)
-            keep = kept.get(store, 0)
-            old = _older_than_newest(state.runs, keep)
-            dropped[store] = tuple(run.id for run in old if needed is None or run.epoch < needed)
-    return {store: runs for store, runs in dropped.items() if runs}
-
-
-def _older_than_newest(runs: Sequence[Run], keep: int) -> list[Run]:
-    """Return the runs behind the newest ones that have `keep` rows together."""
-    left, n_rows = [], 0
-    for run in sorted(runs, key=lambda each: -each.epoch):
-        if n_rows >= keep:
-            left.append(run)
-        n_rows += sum(piece.rows for piece in run.pieces)
-    return left
 
 
 def _ordered(receipts: list[Receipt]) -> list[Receipt]:

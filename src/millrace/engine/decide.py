@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision, Identity
+from millrace.engine.keeping import Consumed, passed_runs
 from millrace.engine.settings import Settings
 from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_specs
 from millrace.engine.streams import StreamSpec
@@ -28,12 +29,11 @@ def decide(
     catalog: Catalog,
     identity: Identity,
     settings: Settings,
-    fences: Fences,
     *,
     term: int,
     clock: int,
 ) -> Decision:
-    """Decide the first attempt at an epoch; who runs, and for whom, the engine adds."""
+    """Decide the first attempt at an epoch; who runs, for whom, and merges the engine adds."""
     return Decision(
         identity,
         attempt=0,
@@ -46,7 +46,33 @@ def decide(
         access=settings.access,
         shards=settings.shard_bounds,
         spread=_spread(manifest, settings),
-        merges=_merges(manifest, catalog, settings, fences, clock) if settings.merging else (),
+    )
+
+
+def merges(
+    manifest: Manifest,
+    catalog: Catalog,
+    settings: Settings,
+    fences: Fences,
+    consumed: Consumed,
+    *,
+    clock: int,
+) -> tuple[MergeStep, ...]:
+    """Choose what the next epoch merges."""
+    if not settings.merging:
+        return ()
+    last = manifest.facts.get("statistics", {})
+    wanted = {name for name, _ in store_specs(catalog)}
+    stores = {name: each for name, each in manifest.stores.items() if name in wanted}
+    total = sum(store.rows for store in stores.values() if not store.queue)
+    kept = passed_runs(manifest, catalog, consumed)
+    return plan_merges(
+        stores,
+        fences,
+        epoch=manifest.epoch + 1,
+        budget_rows=merge_budget(last.get("rows", 0), total),
+        horizon=horizons(manifest, catalog, settings.keep_rejected, clock),
+        settled={store: each.settled for store, each in kept.items() if each.settled},
     )
 
 
@@ -106,19 +132,3 @@ def _spread(manifest: Manifest, settings: Settings) -> bool:
         return settings.spread == "always"
     last = manifest.facts.get("statistics", {})
     return bool(last.get("bytes_sent", 0) > SPREAD_BYTES)
-
-
-def _merges(
-    manifest: Manifest, catalog: Catalog, settings: Settings, fences: Fences, clock: int
-) -> tuple[MergeStep, ...]:
-    last = manifest.facts.get("statistics", {})
-    wanted = {name for name, _ in store_specs(catalog)}
-    stores = {name: each for name, each in manifest.stores.items() if name in wanted}
-    total = sum(store.rows for store in stores.values() if not store.queue)
-    return plan_merges(
-        stores,
-        fences,
-        epoch=manifest.epoch + 1,
-        budget_rows=merge_budget(last.get("rows", 0), total),
-        horizon=horizons(manifest, catalog, settings.keep_rejected, clock),
-    )

@@ -27,10 +27,11 @@ from millrace import failpoints
 from millrace.connectors.sinks.sink import FanOut
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
-from millrace.engine.compose import compose, consumed_runs, inline_runs
-from millrace.engine.decide import decide, expired
+from millrace.engine.compose import compose, inline_runs
+from millrace.engine.decide import decide, expired, merges
 from millrace.engine.decision import Decision, Identity, attempts
 from millrace.engine.delivery import Delivery
+from millrace.engine.keeping import old_runs
 from millrace.engine.receipt import Receipt
 from millrace.engine.registry import Registry
 from millrace.engine.settings import Settings
@@ -130,20 +131,17 @@ class Engine:
                 return decision, self._catalog(decision)
         catalog = self._published()
         generations = self.registry.population.generations
+        settings, clock = self._settings_now(), self._clock.now()
         decision = decide(
-            self.manifest,
-            catalog,
-            identity,
-            self._settings_now(),
-            StoredFences(self.root),
-            term=self._store.fence.term,
-            clock=self._clock.now(),
+            self.manifest, catalog, identity, settings, term=self._store.fence.term, clock=clock
         )
+        fences, consumed = StoredFences(self.root), self.delivery.consumed
         decision = replace(
             decision,
             attempt=len(logged),
             suspended=tuple(facts.suspended(self.manifest, generations)),
             wanted=self._wanted(catalog),
+            merges=merges(self.manifest, catalog, settings, fences, consumed, clock=clock),
         )
         return self._log(decision), catalog
 
@@ -275,7 +273,7 @@ class Engine:
     ) -> EpochStatistics:
         began = time.perf_counter()
         dropped = {
-            **consumed_runs(self.manifest, catalog, self.delivery.consumed),
+            **old_runs(self.manifest, catalog, self.delivery.consumed, decision),
             **expired(self.manifest, catalog, self.settings.keep_rejected, decision),
         }
         verdicts = verdicts_of(decision, self.registry.population.generations)

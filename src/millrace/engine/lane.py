@@ -201,7 +201,7 @@ class Lane:
         if not span.n_epochs:
             self._since = self._clock.now()
         for answer in answers:
-            table = read(self._root, answer, epoch)
+            table = read(self._root, answer)
             failpoints.reach("deliver.before")
             self.sink.take(answer.query, epoch, table)
             n_rows, n_bytes = n_rows + table.num_rows, n_bytes + logical_bytes(table)

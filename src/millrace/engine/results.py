@@ -1,10 +1,10 @@
 """Results as sinks see them: what a manifest still holds for them, read in canonical order.
 
 The results of a feed are a queue store (`stores.answer_store`); each run of it belongs to one
-epoch. However many shards wrote them, the runs of one feed and epoch become one table: its own
-columns, then `_query` where several queries share it, `_time`, `_late` and `_epoch`. A query that
-was dropped and declared anew with other columns has two stores, and for a while perhaps two
-tables.
+epoch, until no sink waits for it any more and it is merged with its neighbours (`keeping`).
+However many shards wrote them, the runs of one feed and epoch become one table: its own columns,
+then `_query` where several queries share it, `_time`, `_late` and `_epoch`. A query that was
+dropped and declared anew with other columns has two stores, and for a while perhaps two tables.
 
 Cost: `waiting` looks at each run of the wanted stores once, and once for each manifest at the
 names of all stores; `read` sorts one epoch's rows.
@@ -20,25 +20,29 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millrace.connectors.sinks.sink import Backlog, FanOut
 from millrace.engine.stores import QUERIES, answers_in, tells_queries_apart
 from millrace.operators.canonical import LEADING, ordered_by
 from millrace.schema import TIMESTAMP
 from millrace.state.manifest import Manifest, Run, StoreState
+from millrace.state.merge import EPOCH, with_epoch
 from millrace.state.root import Root
 from millrace.state.run import read_piece
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The runs of one feed and epoch; all have the same columns.
+    """The runs of one feed and epoch, of which the rows from epoch `first` on are meant.
 
-    `several` says that their rows are of several queries, told apart by `_key`.
+    All have the same columns. `several` says that their rows are of several queries, told apart
+    by `_key`.
     """
 
     query: str
     runs: tuple[Run, ...]
+    first: int
     several: bool = False
 
 
@@ -57,14 +61,18 @@ class Amount:
 def waiting(
     manifest: Manifest, queries: Sequence[str] | None, first: int, fan_out: FanOut = "rows"
 ) -> Waiting:
-    """Return the results of `queries` (None: of all) in the epochs from `first` on."""
+    """Return the results of `queries` (None: of all) in the epochs from `first` on.
+
+    What was merged stands at the first of its epochs.
+    """
     queues = _queues(manifest, fan_out)
     found: dict[int, list[Answer]] = {}
     for query in sorted(queues if queries is None else queries):
         for alike in queues.get(query, ()):
             runs = (run for store in alike.stores for run in store.runs if run.epoch >= first)
-            for epoch, group in groupby(sorted(runs, key=_epoch), key=_epoch):
-                found.setdefault(epoch, []).append(Answer(query, tuple(group), alike.several))
+            for epoch, group in groupby(sorted(runs, key=_first_epoch), key=_first_epoch):
+                answer = Answer(query, tuple(group), first, alike.several)
+                found.setdefault(max(epoch, first), []).append(answer)
     return dict(sorted(found.items()))
 
 
@@ -96,26 +104,34 @@ def oldest_beyond(backlog: Backlog, held: Waiting) -> tuple[int, int]:
     return stop, n_rows
 
 
-def read(root: Root, answer: Answer, epoch: int) -> pa.Table:
+def read(root: Root, answer: Answer) -> pa.Table:
     """Read the runs of one feed and epoch as the table that its sinks get."""
-    pieces = [piece for run in answer.runs for piece in run.pieces]
-    stored = pa.concat_tables([read_piece(root, piece) for piece in pieces])
-    table = shown(stored, several=answer.several)
-    return table.append_column("_epoch", pa.array(np.full(table.num_rows, epoch, np.int64)))
+    return shown(stored_rows(root, answer.runs, answer.first), several=answer.several)
+
+
+def stored_rows(root: Root, runs: Sequence[Run], first: int) -> pa.Table:
+    """Read runs of one feed as they are stored: rows with their epoch, from `first` on."""
+    stored = pa.concat_tables(
+        with_epoch(read_piece(root, piece), run.epoch) for run in runs for piece in run.pieces
+    )
+    if all(run.first_epoch >= first for run in runs):
+        return stored
+    return stored.filter(pc.greater_equal(stored.column(EPOCH), first))
 
 
 def shown(stored: pa.Table, *, several: bool) -> pa.Table:
-    """Bring stored answers into canonical order, and their columns into the form readers get."""
+    """Bring stored answers into canonical order by epochs, in the columns that readers get."""
     keys = stored.column("_key").cast(pa.int64())
     stored = stored.drop_columns("_key")
     if several and QUERIES not in stored.column_names:
         stored = stored.append_column("_query", keys)
-    whole = [each for each in (*LEADING, "_query") if each in stored.column_names]
+    whole = [each for each in (EPOCH, *LEADING, "_query") if each in stored.column_names]
     ordered = ordered_by(stored, whole).combine_chunks()
     if QUERIES in ordered.column_names:
         at = ordered.column_names.index(QUERIES)
         ordered = ordered.set_column(at, QUERIES, _unpacked(ordered.column(QUERIES)))
-    trailing = [name for name in ("_query", QUERIES, *LEADING) if name in ordered.column_names]
+    last = ("_query", QUERIES, *LEADING, EPOCH)
+    trailing = [name for name in last if name in ordered.column_names]
     own = [name for name in ordered.column_names if name not in trailing]
     table = ordered.select([*own, *trailing])
     at = table.column_names.index("_time")
@@ -132,8 +148,8 @@ def _unpacked(sets: pa.ChunkedArray) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array((bounds - bounds[0]) // 8, pa.int32()), pa.array(ids))
 
 
-def _epoch(run: Run) -> int:
-    return run.epoch
+def _first_epoch(run: Run) -> int:
+    return run.first_epoch
 
 
 @dataclass(frozen=True, slots=True, eq=False)

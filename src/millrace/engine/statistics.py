@@ -78,7 +78,7 @@ def measure(
     by_query: dict[str, int] = {}
     for each in written:
         found = answers_in(each.store)
-        if found is not None and found[0] == "rows":
+        if found is not None and found[0] == "rows" and each.merge is None:
             by_query[found[1]] = by_query.get(found[1], 0) + each.rows
     marks: dict[str, int] = delta.facts.get("watermarks", {})
     stages = [*(each.seconds for each in tallies), *(each.seconds for each in receipts)]

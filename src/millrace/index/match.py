@@ -6,29 +6,33 @@
 A column is computed once a batch, however many queries and files test it; that is where a
 registered function is called. A function that raises fails the queries that use it, and no other.
 
-Cost: see the access methods; a residual is one vectorised evaluation a family over its pairs.
+Where boxes alone decide and only counts are asked, which queries hold a row is never more than
+words of bits inside an access method. Else it is a list of pairs; a batch in which most rows
+satisfy many queries is cut so that there are never more than some millions of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from millrace.index.access import METHODS
 from millrace.index.chooser import choose
 from millrace.index.codes import NULL_CODE, codes_of
 from millrace.index.run import Group, IndexRun, StoredFamily
+from millrace.index.verify import Verifier
 from millrace.kernels.arrays import Bools, Ints, Ints32
 from millrace.operators.evaluate import Function, Memo, evaluate
-from millrace.operators.vectors import Datum
-from millrace.plan.expressions import Column, Expression, walk
+from millrace.plan.expressions import Expression
 
 SAMPLE_ROWS = 64
+PAIRS_AT_ONCE = 1 << 22
+"""How many pairs of rows and queries are looked at together, about: 32 MB, and their answers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,21 +122,30 @@ class Matcher:
         """Yield the pairs of each file; `wanted` says which of its slots anybody asks for."""
         codes = BatchCodes(batch, self._functions)
         for number, source in enumerate(self._sources):
-            run, asked = source.run, wanted[number]
+            asked = wanted[number]
             if asked is not None and not asked.any():
                 continue
             live = self._live_of(number, "pairs", asked)
             indexed = [each for each in live.groups if each.methods]
-            found = [self._candidates(number, group, codes, live) for group in indexed]
-            if run.texts is not None:
-                found.append(run.texts.find(batch))
+            found = [self._found(number, indexed, codes, "pairs", asked)]
             live = self._live_of(number, "pairs", asked)  # some may just have failed
-            found = [self._verified(number, codes, *live.narrowed(*_joined(found)))]
-            found += [self._scanned(number, each, codes, live) for each in live.groups
-                      if not each.methods]  # fmt: skip
+            found += [
+                (rows, np.full(rows.size, slot, np.int32))
+                for slot, rows in self._scanned(number, codes, live)
+            ]
             rows, slots = _joined(found)
             if slots.size:
-                yield Pairs(run, rows, slots)
+                yield Pairs(source.run, rows, slots)
+
+    def rows_at_once(self, batch: pa.RecordBatch, wanted: Sequence[Bools | None]) -> int:
+        """Say into pieces of how many rows to cut a batch, so that its pairs fit into memory."""
+        n_asked = sum(
+            source.run.n if asked is None else int(asked.sum())
+            for source, asked in zip(self._sources, wanted, strict=True)
+        )
+        return _rows_at_once(
+            batch, n_asked, lambda some: sum(each.rows.size for each in self.pairs(some, wanted))
+        )
 
     def count(
         self,
@@ -143,32 +156,64 @@ class Matcher:
         """Add to the counts of each file's slots how many rows satisfy them; None is not asked."""
         codes = BatchCodes(batch, self._functions)
         for number, source in enumerate(self._sources):
-            run, total = source.run, counts[number]
+            total, asked = counts[number], wanted[number]
             if total is None:
                 continue
-            live = self._live_of(number, "count", wanted[number])
-            found = []
+            live = self._live_of(number, "count", asked)
+            doubtful = []
             for group in live.groups:
-                if not group.methods:
-                    _, slots = self._scanned(number, group, codes, live)
-                    total += np.bincount(slots, minlength=total.size)
-                elif self._countable(run, group):
+                if group.methods and group.decisive:
                     self._count_boxes(number, group, codes, live, total)
-                else:
-                    found.append(self._candidates(number, group, codes, live))
-            if run.texts is not None:
-                found.append(run.texts.find(batch))
-            for some in found:
-                _, slots = self._verified(number, codes, *live.narrowed(*some))
-                total += np.bincount(slots, minlength=total.size)
-            out = self._live_of(number, "count", wanted[number]).out
+                elif group.methods:
+                    doubtful.append(group)
+            if doubtful or source.run.texts is not None:
+                self._count_pairs(number, doubtful, codes, asked, total)
+            live = self._live_of(number, "count", asked)
+            for slot, rows in self._scanned(number, codes, live):
+                total[slot] += rows.size
+            out = self._live_of(number, "count", asked).out
             if out is not None:
                 total[out] = 0
 
-    def _countable(self, run: IndexRun, group: Group) -> bool:
-        """Say whether boxes alone decide; then nothing but their counts is needed."""
-        plain = not any(each.has_residual for each in run.families)
-        return plain and run.verify is None and bool(group.methods)
+    def _count_pairs(
+        self,
+        number: int,
+        groups: Sequence[Group],
+        codes: BatchCodes,
+        asked: Bools | None,
+        counts: Ints,
+    ) -> None:
+        """Count pairs that must be verified, some rows at a time if they are too many."""
+
+        def found(batch: pa.RecordBatch) -> Ints32:
+            mine = codes if batch is codes.batch else BatchCodes(batch, self._functions)
+            return self._found(number, groups, mine, "count", asked)[1]
+
+        batch, n_queries = codes.batch, self._sources[number].run.n
+        for piece in pieces(batch, _rows_at_once(batch, n_queries, lambda some: found(some).size)):
+            counts += np.bincount(found(piece), minlength=counts.size)
+
+    def _found(
+        self,
+        number: int,
+        groups: Sequence[Group],
+        codes: BatchCodes,
+        purpose: str,
+        asked: Bools | None,
+    ) -> tuple[Ints32, Ints32]:
+        """Return the pairs of some groups, and of those that are found by their texts."""
+        run = self._sources[number].run
+        live = self._live_of(number, purpose, asked)
+        found = [self._candidates(number, group, codes, live) for group in groups]
+        if run.texts is not None:
+            found.append(run.texts.find(codes.batch))
+        live = self._live_of(number, purpose, asked)  # some may just have failed
+        return self._verifier(number, codes).true(*live.narrowed(*_joined(found)))
+
+    def _verifier(self, number: int, codes: BatchCodes) -> Verifier:
+        return Verifier(
+            self._sources[number].run, codes.batch, self._functions, partial(self._fail, number)
+        )
 
     def _live_of(self, number: int, purpose: str, asked: Bools | None) -> _Live:
         """Say who of a file is to be answered, and which columns that takes."""
@@ -196,39 +241,15 @@ class Matcher:
         rows, boxes = METHODS[method].pairs(group.methods[method], matrix)
         return rows, group.slots[boxes]
 
-    def _scanned(
-        self, number: int, group: Group, codes: BatchCodes, live: _Live
-    ) -> tuple[Ints32, Ints32]:
-        """Return the pairs of queries that no column of the index narrows down, one by one."""
-        run = self._sources[number].run
-        slots = group.slots if live.out is None else group.slots[~live.out[group.slots]]
-        found = []
-        for slot, family, place in zip(
-            slots.tolist(), run.owners(slots).tolist(), run.places(slots).tolist(), strict=True
-        ):
-            rows = self._rows_of(number, codes, slot, family, place)
-            found.append((rows, np.full(rows.size, slot, np.int32)))
-        return _joined(found)
-
-    def _rows_of(
-        self, number: int, codes: BatchCodes, slot: int, family: int, place: int
-    ) -> Ints32:
-        """Return the rows that satisfy one query, whose constants are the same for all rows."""
-        run = self._sources[number].run
-        stored = run.families[family]
-        whole = run.verify is not None and bool(run.verify[slot])
-        condition = stored.selection.condition if whole else stored.residual
-        if condition is None:
-            return np.arange(codes.batch.num_rows, dtype=np.int32)
-        constants = _constants(run, family, place)
-        try:
-            found = evaluate(condition, codes.batch, self._functions, constants, memo=codes.memo)
-        except MemoryError:
-            raise
-        except Exception as cause:
-            self._fail(number, np.array([slot], np.int32), cause)
-            return np.zeros(0, np.int32)
-        return np.flatnonzero(_truth(found, codes.batch.num_rows)).astype(np.int32)
+    def _scanned(self, number: int, codes: BatchCodes, live: _Live) -> Iterator[tuple[int, Ints32]]:
+        """Yield the rows of each query that no column of the index narrows down."""
+        verifier = self._verifier(number, codes)
+        for group in live.groups:
+            if group.methods:
+                continue
+            slots = group.slots if live.out is None else group.slots[~live.out[group.slots]]
+            for slot in slots.tolist():
+                yield slot, verifier.rows_of(slot, codes.memo)
 
     def _matrix(self, number: int, group: Group, codes: BatchCodes, live: _Live) -> Ints:
         """Return the codes of a group's columns; one that cannot be computed fails its queries.
@@ -260,75 +281,6 @@ class Matcher:
         step = max(matrix.shape[1] // SAMPLE_ROWS, 1)
         sample = np.ascontiguousarray(matrix[:, ::step][:, :SAMPLE_ROWS])
         return choose(group.methods, sample, matrix.shape[1], mode)
-
-    def _verified(
-        self, number: int, codes: BatchCodes, rows: Ints32, slots: Ints32
-    ) -> tuple[Ints32, Ints32]:
-        """Keep the pairs for which what the boxes do not say is true as well."""
-        run = self._sources[number].run
-        doubtful = run.verify
-        residual = [each.has_residual for each in run.families]
-        if not slots.size or (doubtful is None and not any(residual)):
-            return rows, slots
-        owners = run.owners(slots)
-        needed = np.array(residual)[owners]
-        if run.settled is not None:
-            needed &= ~run.settled[slots]
-        whole = np.zeros(slots.size, np.bool_) if doubtful is None else doubtful[slots]
-        kept = ~(needed | whole)
-        for family, mine in _by_owner(owners, np.flatnonzero(~kept)):
-            for some, condition in (
-                (mine[whole[mine]], run.families[family].selection.condition),
-                (mine[~whole[mine]], run.families[family].residual),
-            ):
-                if some.size and condition is not None:
-                    kept[some] = self._true(
-                        number, codes, condition, family, rows[some], slots[some]
-                    )
-        return rows[kept], slots[kept]
-
-    def _true(
-        self,
-        number: int,
-        codes: BatchCodes,
-        condition: Expression,
-        family: int,
-        rows: Ints32,
-        slots: Ints32,
-    ) -> Bools:
-        """Evaluate a condition for pairs; where it raises, find out for which queries."""
-        run = self._sources[number].run
-        try:
-            return self._evaluated(codes, condition, run, family, rows, slots)
-        except MemoryError:
-            raise
-        except Exception as cause:
-            several = np.unique(slots)
-            if several.size == 1:
-                self._fail(number, several, cause)
-                return np.zeros(slots.size, np.bool_)
-        truth = np.zeros(slots.size, np.bool_)
-        for part in np.array_split(several, 2):
-            mine = np.isin(slots, part)
-            truth[mine] = self._true(number, codes, condition, family, rows[mine], slots[mine])
-        return truth
-
-    def _evaluated(
-        self,
-        codes: BatchCodes,
-        condition: Expression,
-        run: IndexRun,
-        family: int,
-        rows: Ints32,
-        slots: Ints32,
-    ) -> Bools:
-        batch = _needed(condition, codes.batch).take(pa.array(rows))
-        if slots.min() == slots.max():  # one query: its constants are the same for all rows
-            constants = _constants(run, family, int(run.places(slots[:1])[0]))
-            return _truth(evaluate(condition, batch, self._functions, constants), rows.size)
-        parameters = run.parameters(family).take(pa.array(run.places(slots)))
-        found = evaluate(condition, batch, self._functions, parameters)
-        return _truth(found, rows.size)
 
     def _fail(self, number: int, slots: Ints32, cause: Exception) -> None:
         run, out = self._sources[number].run, self._out[number]
@@ -394,31 +346,25 @@ def _joined(found: list[tuple[Ints32, Ints32]]) -> tuple[Ints32, Ints32]:
     return rows, np.concatenate([nothing, *(slots for _, slots in found)])
 
 
-def _by_owner(owners: Ints32, at: Ints) -> Iterator[tuple[int, Ints]]:
-    """Part some places by the family that stands there."""
-    order = at[np.argsort(owners[at], kind="stable")]
-    sorted_owners = owners[order]
-    bounds = np.flatnonzero(np.diff(sorted_owners)) + 1
-    for mine in np.split(order, bounds):
-        if mine.size:
-            yield int(owners[mine[0]]), mine
+def pieces(batch: pa.RecordBatch, n_rows: int) -> Iterator[pa.RecordBatch]:
+    """Cut a batch into pieces; if one is enough, that is the batch itself."""
+    if n_rows >= batch.num_rows:
+        yield batch
+        return
+    for first in range(0, batch.num_rows, n_rows):
+        yield batch.slice(first, n_rows)
 
 
-def _truth(found: Datum, n_rows: int) -> Bools:
-    """Say where a condition is true, neither false nor unknown."""
-    if isinstance(found, pa.Scalar):
-        found = pa.repeat(found.cast(pa.bool_()), n_rows)
-    truth: Bools = pc.fill_null(found, fill_value=False).to_numpy(zero_copy_only=False)
-    return truth
+def _rows_at_once(
+    batch: pa.RecordBatch, n_queries: int, n_pairs_of: Callable[[pa.RecordBatch], int]
+) -> int:
+    """Say how many rows of a batch have about `PAIRS_AT_ONCE` pairs.
 
-
-def _constants(run: IndexRun, family: int, place: int) -> dict[int, pa.Scalar]:
-    """Return the constants of one query."""
-    row = run.parameters(family).slice(place, 1)
-    return {at: column[0] for at, column in enumerate(row.columns)}
-
-
-def _needed(condition: Expression, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the columns that a condition reads; one at least, so that rows can be counted."""
-    names = dict.fromkeys(each.name for each in walk(condition) if isinstance(each, Column))
-    return batch.select(list(names) or batch.schema.names[:1])
+    If there are so many queries that they could be more, some rows are matched to see.
+    """
+    n_rows: int = batch.num_rows
+    if n_queries * n_rows <= PAIRS_AT_ONCE or n_rows <= SAMPLE_ROWS:
+        return n_rows
+    sample = batch.take(pa.array(np.arange(0, n_rows, n_rows // SAMPLE_ROWS)))
+    n_sampled: int = sample.num_rows
+    return max(SAMPLE_ROWS, PAIRS_AT_ONCE * n_sampled // max(1, n_pairs_of(sample)))

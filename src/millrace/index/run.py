@@ -27,11 +27,15 @@ from millrace.state.root import Root
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Boxes that are found by one access method, whichever of `methods` is the quickest."""
+    """Boxes that are found by one access method, whichever of `methods` is the quickest.
+
+    If they are `decisive`, a row in a box satisfies its query, and need not be looked at again.
+    """
 
     columns: tuple[int, ...]
     slots: Ints32
     methods: dict[str, dict[str, NDArray[Any]]]
+    decisive: bool
 
 
 class StoredFamily:
@@ -102,17 +106,16 @@ class IndexRun:
     @cached_property
     def groups(self) -> list[Group]:
         """The boxes."""
-        return [
-            Group(
-                tuple(each["columns"]),
-                self.array(f"group{number}/slots"),
-                {
-                    method: {name: self.array(f"group{number}/{method}/{name}") for name in names}
-                    for method, names in each["methods"].items()
-                },
-            )
-            for number, each in enumerate(self._file.meta["groups"])
-        ]
+        return [self._group(*each) for each in enumerate(self._file.meta["groups"])]
+
+    def _group(self, number: int, described: dict[str, Any]) -> Group:
+        slots: Ints32 = self.array(f"group{number}/slots")
+        methods = {
+            method: {name: self.array(f"group{number}/{method}/{name}") for name in names}
+            for method, names in described["methods"].items()
+        }
+        decisive = self.unsettled is None or not self.unsettled[slots].any()
+        return Group(tuple(described["columns"]), slots, methods, decisive)
 
     @cached_property
     def texts(self) -> TextIndex | None:
@@ -148,6 +151,17 @@ class IndexRun:
     def verify(self) -> Bools | None:
         """The slots whose whole condition is to be evaluated; None if there are none."""
         return self.array("verify") if "verify" in self._file.meta["arrays"] else None
+
+    @cached_property
+    def unsettled(self) -> Bools | None:
+        """The slots of which boxes and needles leave something open; None if there are none."""
+        residual = np.array([each.has_residual for each in self.families], np.bool_)
+        if self.verify is None and not residual.any():
+            return None
+        found: Bools = residual[self.owners(np.arange(self.n, dtype=np.int32))]
+        if self.settled is not None:
+            found &= ~self.settled
+        return found if self.verify is None else found | self.verify
 
     def owners(self, slots: Ints32) -> Ints32:
         """Return the family of each slot."""

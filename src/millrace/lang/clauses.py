@@ -105,9 +105,16 @@ def _option(cursor: Cursor, seen: set[str]) -> tuple[str, Value]:
         cursor.fail(f'option "{name}" is given twice', span=span, code="CQL004")
     seen.add(name)
     cursor.expect("=>")
+    return name, value(cursor)
+
+
+def value(cursor: Cursor) -> Value:
+    """Read a constant, or several: `('a', 'b')`, `()`."""
+    if cursor.accept("(", ")"):
+        return ()
     if cursor.word() == "(":
-        return name, cursor.wrapped(lambda: constant(cursor))
-    return name, constant(cursor)
+        return cursor.wrapped(lambda: constant(cursor))
+    return constant(cursor)
 
 
 def constant(cursor: Cursor) -> Scalar:

@@ -20,7 +20,6 @@ from millrace.lang.words import (
     schema_text,
     value_text,
 )
-from millrace.plan.expressions import Scalar
 from millrace.schema import Schema
 from millrace.time import print_duration
 
@@ -164,12 +163,12 @@ class InsertRows(Statement):
     """`INSERT INTO template VALUES`: new standing queries, one a row."""
 
     template: str
-    rows: tuple[tuple[Scalar, ...], ...]
+    rows: tuple[tuple[Value, ...], ...]
     columns: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         columns = f" ({names_text(self.columns)})" if self.columns else ""
-        rows = ", ".join(f"({', '.join(map(constant_text, row))})" for row in self.rows)
+        rows = ", ".join(f"({', '.join(map(value_text, row))})" for row in self.rows)
         return f"INSERT INTO {name_text(self.template)}{columns} VALUES {rows}"
 
 
@@ -189,11 +188,11 @@ class UpdateRows(Statement):
     """`UPDATE template SET`: other parameters for some of its queries."""
 
     template: str
-    values: tuple[tuple[str, Scalar], ...]
+    values: tuple[tuple[str, Value], ...]
     where: Parsed
 
     def __str__(self) -> str:
-        values = ", ".join(f"{name_text(name)} = {constant_text(it)}" for name, it in self.values)
+        values = ", ".join(f"{name_text(name)} = {value_text(it)}" for name, it in self.values)
         return f"UPDATE {name_text(self.template)} SET {values} WHERE {self.where}"
 
 

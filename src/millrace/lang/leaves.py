@@ -59,7 +59,7 @@ class Leaves:
     def _constant(self, node: exp.Boolean | exp.Null) -> Expression:
         return Literal(bool(node.this) if isinstance(node, exp.Boolean) else None)
 
-    def _placeholder(self, node: exp.Placeholder) -> Expression:
+    def _parameter(self, node: exp.Placeholder) -> Parameter:
         name = node.name if node.this else ""
         hits = [each for each in self._parameters if each.casefold() == name.casefold()]
         if name in hits:
@@ -73,7 +73,19 @@ class Leaves:
                 detail=known,
                 hint=nearest(name, list(self._parameters)) if known else "Write a constant here.",
             )
-        return Parameter(self._numbers[hits[0]], self._parameters[hits[0]])
+        kind = self._parameters[hits[0]]
+        return Parameter(self._numbers[hits[0]], kind.removesuffix("[]"), kind.endswith("[]"))
+
+    def _single(self, node: exp.Placeholder) -> Expression:
+        found = self._parameter(node)
+        if found.many:
+            raise self._fault(
+                node,
+                f'parameter ":{node.name}" is a set',
+                code="CQL030",
+                hint=f"A set stands alone in IN: write IN (:{node.name}).",
+            )
+        return found
 
     def _type(self, node: exp.Expr) -> str:
         span = span_of(node)

@@ -23,12 +23,12 @@ from sqlglot.tokens import Token
 from millrace.lang import lexical
 from millrace.lang.clauses import (
     connector,
-    constant,
     options,
     rest_as_condition,
     rest_as_query,
     schema,
     type_text,
+    value,
 )
 from millrace.lang.cursor import Cursor
 from millrace.lang.declarations import (
@@ -56,7 +56,7 @@ from millrace.lang.declarations import (
 from millrace.lang.errors import LanguageError, Span, place
 from millrace.lang.queries import FIRST_WORDS, names_only
 from millrace.lang.refusals import NOT_YET
-from millrace.plan.expressions import Scalar
+from millrace.lang.words import Value
 from millrace.plan.nearest import nearest
 
 _LISTINGS = ("STREAMS", "QUERIES", "TEMPLATES", "SINKS", "FAMILIES")
@@ -205,7 +205,7 @@ def _parameter(cursor: Cursor, seen: set[str]) -> tuple[str, str]:
     if name.casefold() in seen:
         cursor.fail(f'parameter "{name}" is declared twice', span=span, code="CQL004")
     seen.add(name.casefold())
-    return name, type_text(cursor)
+    return name, type_text(cursor) + ("[]" if cursor.accept("[", "]") else "")
 
 
 def _create_view(cursor: Cursor) -> CreateView:
@@ -232,12 +232,12 @@ def _insert(cursor: Cursor) -> InsertRows | InsertFile:
     return InsertRows(name, _rows(cursor, len(columns)), columns)
 
 
-def _rows(cursor: Cursor, n_columns: int) -> tuple[tuple[Scalar, ...], ...]:
+def _rows(cursor: Cursor, n_columns: int) -> tuple[tuple[Value, ...], ...]:
     width = n_columns
-    rows: list[tuple[Scalar, ...]] = []
+    rows: list[tuple[Value, ...]] = []
     while not rows or cursor.accept(","):
         first = cursor.span
-        row = cursor.wrapped(lambda: constant(cursor))
+        row = cursor.wrapped(lambda: value(cursor))
         width = width or len(row)
         if len(row) != width:
             span = Span(first.first, cursor.last.end + 1)
@@ -253,10 +253,10 @@ def _update(cursor: Cursor) -> UpdateRows:
     return UpdateRows(name, values, rest_as_condition(cursor))
 
 
-def _assignment(cursor: Cursor) -> tuple[str, Scalar]:
+def _assignment(cursor: Cursor) -> tuple[str, Value]:
     name = cursor.name("parameter")
     cursor.expect("=")
-    return name, constant(cursor)
+    return name, value(cursor)
 
 
 def _delete(cursor: Cursor) -> DeleteRows:

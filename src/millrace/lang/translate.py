@@ -181,7 +181,12 @@ class Translator(Leaves):
         only(node, self._source, "this", "expressions")
         if not node.expressions:
             raise self._fault(node, "IN has nothing to choose from", hint="List the values.")
-        return In(self.expression(node.this), self._all(node.expressions))
+        return In(self.expression(node.this), self._options(node.expressions))
+
+    def _options(self, nodes: list[exp.Expr]) -> tuple[Expression, ...]:
+        if len(nodes) == 1 and isinstance(nodes[0], exp.Placeholder):
+            return (self._noted(self._parameter(nodes[0]), nodes[0]),)
+        return self._all(nodes)
 
     def _like(self, node: exp.Binary, escape: str | None = None) -> Expression:
         operand, pattern = self._sides(node, "negate")
@@ -284,7 +289,7 @@ _TRANSLATIONS: dict[type[exp.Expr], Callable[..., Expression]] = {
     exp.HexString: Translator._hex,
     exp.Boolean: Translator._constant,
     exp.Null: Translator._constant,
-    exp.Placeholder: Translator._placeholder,
+    exp.Placeholder: Translator._single,
     exp.Neg: Translator._negative,
     exp.Paren: Translator._paren,
     exp.And: Translator._connector,

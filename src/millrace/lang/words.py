@@ -13,7 +13,7 @@ from millrace.plan.expressions import Scalar
 from millrace.schema import Schema, type_name
 
 Value: TypeAlias = Scalar | tuple[Scalar, ...]
-"""The value of an option: a constant, or several."""
+"""The value of an option or a parameter: a constant, or several."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

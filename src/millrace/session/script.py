@@ -250,7 +250,11 @@ class Script:
 
     def _where(self, rows: pa.Table, where: Parsed) -> pa.Table:
         """Return the rows for which a condition is true."""
-        columns = {each.name: type_name(each.type) for each in rows.schema}
+        columns = {
+            each.name: type_name(each.type)
+            for each in rows.schema
+            if not pa.types.is_list(each.type)
+        }
         condition = bind_condition(where, columns, self.session.function_types)
         batches = rows.combine_chunks().to_batches()
         hits = [matching(Selection("", (), condition), each, self.session.functions)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Rows: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, list[Any]] | list[dict[str, Any]]
 QUERY = "_query"
+_MISFITS = pa.ArrowInvalid, pa.ArrowNotImplementedError
 
 
 class Template:
@@ -212,14 +213,23 @@ def fitted(values: pa.Array, name: str, kind: str, template: str) -> pa.Array:
             hint="Leave the row out.",
         )
     try:
-        return values if values.type == target else values.cast(target)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
+        found = values if values.type == target else values.cast(target)
+    except _MISFITS as cause:
         row, value = _first_misfit(values, target)
         raise PlanError(
             f'parameter "{name}" of row {row + 1} is not {kind}',
             detail=f"It is {value!r}.",
             hint="No row of this call was taken.",
         ) from cause
+    if pa.types.is_list(target) and found.flatten().null_count:
+        at = pc.index(pc.is_null(found.flatten()), value=True).as_py()
+        row = found.value_parent_indices()[at].as_py()
+        raise PlanError(
+            f'parameter "{name}" of row {row + 1} has a NULL in its set',
+            detail=f'Template "{template}" compares it, and nothing compares with NULL.',
+            hint="Leave it out of the set.",
+        )
+    return found
 
 
 def _first_misfit(values: pa.Array, target: pa.DataType) -> tuple[int, Any]:
@@ -229,7 +239,7 @@ def _first_misfit(values: pa.Array, target: pa.DataType) -> tuple[int, Any]:
         middle = (low + high) // 2
         try:
             values.slice(low, middle - low).cast(target)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        except _MISFITS:
             high = middle
         else:
             low = middle

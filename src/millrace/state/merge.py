@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 
 from millrace import failpoints
@@ -27,6 +28,8 @@ from millrace.state.run import read_piece
 
 LAST_TIME = 1 << 63
 """One past the largest time."""
+EPOCH = "_epoch"
+"""The column that says, in merged runs of a queue, from which epoch a row is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,13 @@ class MergeInput:
     """What a slice takes from one run.
 
     `pieces` are its first pieces, the last of them cut if `rest` is given: the part that
-    stays.
+    stays. If `epoch` is given, the rows are of one epoch of a queue; they get it as a column.
     """
 
     run: int
     pieces: tuple[Piece, ...]
     rest: Piece | None = None
+    epoch: int | None = None
 
     @property
     def rows(self) -> int:
@@ -49,14 +53,14 @@ class MergeInput:
     def to_json(self) -> list[Any]:
         """Give a compact JSON form."""
         rest = None if self.rest is None else self.rest.to_json()
-        return [self.run, [piece.to_json() for piece in self.pieces], rest]
+        return [self.run, [piece.to_json() for piece in self.pieces], rest, self.epoch]
 
     @classmethod
     def from_json(cls, fields: list[Any]) -> Self:
         """Read what `to_json` gave."""
-        run, pieces, rest = fields
+        run, pieces, rest, *more = fields  # there was no epoch in the first roots
         kept = None if rest is None else Piece.from_json(rest)
-        return cls(run, tuple(Piece.from_json(piece) for piece in pieces), kept)
+        return cls(run, tuple(Piece.from_json(piece) for piece in pieces), kept, *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,18 @@ def perform(root: Root, step: MergeStep) -> pa.Table:
     """Give the rows of a slice in order; of equal ones, those of the older run come first."""
     failpoints.reach("merge.before")
     times = None if step.horizon is None else (step.horizon, LAST_TIME)
-    tables = [read_piece(root, piece, times=times) for each in step.inputs for piece in each.pieces]
+    tables = [
+        with_epoch(read_piece(root, piece, times=times), each.epoch)
+        for each in step.inputs
+        for piece in each.pieces
+    ]
     merged = sort_rows(pa.concat_tables(tables))
     failpoints.reach("merge.after")
     return merged
+
+
+def with_epoch(rows: pa.Table, epoch: int | None) -> pa.Table:
+    """Add the column `_epoch`, unless it is there already, as in what was merged."""
+    if epoch is None or EPOCH in rows.column_names:
+        return rows
+    return rows.append_column(EPOCH, pa.array(np.full(rows.num_rows, epoch, np.int64)))

@@ -23,13 +23,14 @@ from millrace.state.piece import Piece
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A sorted run: `epoch` is the newest epoch whose rows it holds."""
+    """A sorted run: its rows are of the epochs `first_epoch` to `epoch`."""
 
     id: int
     level: int
     epoch: int
     pieces: tuple[Piece, ...]
     inputs: tuple[int, ...] = ()
+    first_epoch: int = 0
 
     @property
     def rows(self) -> int:
@@ -44,21 +45,22 @@ class Run:
     def to_json(self) -> list[Any]:
         """Give a compact JSON form."""
         pieces = [piece.to_json() for piece in self.pieces]
-        return [self.id, self.level, self.epoch, pieces, list(self.inputs)]
+        return [self.id, self.level, self.epoch, pieces, list(self.inputs), self.first_epoch]
 
     @classmethod
     def from_json(cls, fields: list[Any]) -> Self:
         """Read what `to_json` gave."""
-        id_, level, epoch, pieces, inputs = fields
-        return cls(id_, level, epoch, tuple(map(Piece.from_json, pieces)), tuple(inputs))
+        id_, level, epoch, pieces, inputs, *more = fields
+        first = more[0] if more else 0 if level else epoch  # it was not noted in the first roots
+        return cls(id_, level, epoch, tuple(map(Piece.from_json, pieces)), tuple(inputs), first)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
     """What a store is created with.
 
-    A `queue` holds results that wait for their sinks: its runs are dropped one by one and
-    never merged.
+    A `queue` holds results of epochs that wait for their sinks, a run an epoch. Runs that are
+    kept on for other readers may be merged; their rows then say from which epoch they are.
     """
 
     schema: pa.Schema
@@ -90,7 +92,7 @@ class StoreState:
 
     @property
     def queue(self) -> bool:
-        """Whether runs are only added and dropped, never merged."""
+        """Whether runs are those of epochs, and merged only when no sink waits for them."""
         return self.spec.queue
 
     @property
@@ -102,7 +104,7 @@ class StoreState:
         """Add a run, the newest, made of `pieces`."""
         ordered = tuple(sorted(pieces, key=lambda piece: piece.low))
         _check_disjoint(ordered)
-        run = Run(self.next_id, 0, epoch, ordered)
+        run = Run(self.next_id, 0, epoch, ordered, first_epoch=epoch)
         return replace(self, runs=(*self.runs, run), next_id=self.next_id + 1)
 
     def without(self, ids: Collection[int]) -> Self:
@@ -116,7 +118,8 @@ class StoreState:
         taken = {each.run: each for each in step.inputs}
         existing = {run.id: run for run in self.runs}
         inputs = [existing[id_] for id_ in taken]
-        fresh = Run(step.output, step.level, max(run.epoch for run in inputs), (), tuple(taken))
+        first, last = min(run.first_epoch for run in inputs), max(run.epoch for run in inputs)
+        fresh = Run(step.output, step.level, last, (), tuple(taken), first)
         output = existing.get(step.output, fresh)
         trimmed = {run.id: _trimmed(run, taken[run.id]) for run in inputs}
         written = () if progress.output is None else (progress.output,)

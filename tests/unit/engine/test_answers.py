@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,10 @@ from millrace.connectors.sinks.sink import FANOUTS, FanOut
 from millrace.engine import publication
 from millrace.engine.local import Feed, LocalRun
 from millrace.engine.settings import Settings
+from millrace.index import match
 from millrace.index.access import METHODS
+from millrace.index.run import IndexRun
+from millrace.kernels.arrays import Ints32
 from millrace.plan.nodes import Selection, select
 from millrace.plan.term import call, col
 from millrace.session import Session
@@ -125,12 +129,14 @@ class Answering:
     st.lists(st.lists(QUERIES, min_size=1, max_size=4), min_size=1, max_size=5),
     st.lists(ROWS, max_size=12),
     st.sampled_from(["auto", *METHODS]),
+    st.sampled_from([2, 1 << 22]),
     st.data(),
 )
 def test_rows_counts_and_sets_agree_with_asking_each_query_of_each_row(
     parts: list[list[Asked]],
     rows: list[tuple[str | None, int | None]],
     access: str,
+    n_pairs: int,
     data: st.DataObject,
 ) -> None:
     """Each part is in an index file of its own, unless files were merged."""
@@ -148,7 +154,8 @@ def test_rows_counts_and_sets_agree_with_asking_each_query_of_each_row(
     if paused:
         session.change({"do": "pause", "qids": sorted(paused)})
 
-    fed = answering.feed(*rows)
+    with patch.multiple(match, PAIRS_AT_ONCE=n_pairs, SAMPLE_ROWS=2):
+        fed = answering.feed(*rows)
 
     expected = Counter(
         (qid, row["n"], row["i"] if each.mark is None else each.mark)
@@ -270,3 +277,26 @@ def test_an_answer_that_raises_only_for_many_rows_suspends_all_of_them() -> None
 
     assert len(session.engine.manifest.facts["suspended"]) == 2
     assert answering.delivered("rows") == []
+
+
+def test_a_batch_with_too_many_pairs_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 rows that satisfy 200 queries each are never 200,000 pairs at a time."""
+    monkeypatch.setattr(match, "PAIRS_AT_ONCE", 20_000)
+    sizes: list[int] = []
+    made = match.Pairs
+
+    def watched(run: IndexRun, rows: Ints32, slots: Ints32) -> match.Pairs:
+        sizes.append(rows.size)
+        return made(run, rows, slots)
+
+    monkeypatch.setattr(match, "Pairs", watched)
+    answering = Answering(forms=("rows", "counts"))
+    asked = [ask("above" if low else "residual", "a", -low, None) for low in range(200)]
+    answering.session.queries([each.selection for each in asked], into=FEED)
+
+    fed = answering.feed(*(("a", at % 7) for at in range(1_000)))
+
+    expected = sum(each.keeps(row) for each in asked for row in fed)
+    assert len(answering.delivered("rows")) == expected
+    assert sum(row["n_rows"] for row in answering.delivered("counts")) == expected
+    assert 10_000 < max(sizes) <= 25_000

@@ -6,10 +6,9 @@ from itertools import permutations
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
 from millrace.engine.catalog import Catalog
-from millrace.engine.compose import compose, consumed_runs, inline_runs
+from millrace.engine.compose import compose, inline_runs
 from millrace.engine.decision import Decision, Identity
 from millrace.engine.receipt import Receipt, Written
 from millrace.engine.streams import StreamSpec
@@ -98,46 +97,6 @@ def test_a_partition_that_had_rows_is_not_idle() -> None:
     )
 
     assert delta.facts["idle"] == {"s": ["p9"]}
-
-
-@pytest.mark.parametrize(("needed", "dropped"), [(None, (0, 1, 2)), (0, ()), (1, (0, 1, 2))])
-def test_answers_go_when_every_sink_has_passed_them(
-    needed: int | None, dropped: tuple[int, ...]
-) -> None:
-    manifest = apply(Manifest(), composed(receipts()))
-
-    gone = consumed_runs(manifest, catalog(), lambda _feed, _form: needed)
-
-    assert gone == ({"results/q.1": dropped} if dropped else {})
-
-
-@pytest.mark.parametrize(
-    ("keep", "left"), [(0, []), (1, [2]), (3, [2]), (4, [1, 2]), (7, [0, 1, 2]), (99, [0, 1, 2])]
-)
-def test_the_newest_answers_are_kept_for_readers_by_whole_epochs(
-    keep: int, left: list[int]
-) -> None:
-    manifest = Manifest()
-    for epoch in range(3):
-        delta = compose(
-            manifest, catalog(), decision(epoch), receipts(), term=1, dropped={}, suspended={}
-        )
-        manifest = apply(manifest, delta)
-
-    gone = consumed_runs(manifest, catalog(keep), lambda _feed, _form: None)
-
-    runs = manifest.stores["results/q.1"].runs
-    assert sorted({run.epoch for run in runs if run.id not in gone.get("results/q.1", ())}) == left
-
-
-def test_of_a_query_that_was_declared_anew_the_old_answers_are_not_kept() -> None:
-    manifest = apply(Manifest(), composed(receipts()))
-    dropped = catalog().apply({"do": "drop feed", "name": "q"})
-    anew = dropped.apply(add_feed("q", select("s", "x"), schema=SCHEMA, keep=99))
-
-    gone = consumed_runs(manifest, anew, lambda _feed, _form: None)
-
-    assert gone == {"results/q.1": (0, 1, 2)}
 
 
 def test_a_dropped_query_keeps_its_store_while_answers_wait_and_a_stream_does_not() -> None:

@@ -12,9 +12,7 @@ from millrace.engine.decision import Decision, Identity
 from millrace.engine.settings import Settings, Spread
 from millrace.engine.streams import StreamSpec
 from millrace.schema import Schema
-from millrace.state.cuts import StoredFences
 from millrace.state.manifest import Manifest
-from millrace.state.memory_root import MemoryRoot
 from millrace.time import DAY
 
 SPEC = StreamSpec("s", Schema.of("ts timestamp"), "ts", 5, retain=100, idle=10, born=1)
@@ -32,7 +30,7 @@ def manifest(**facts: Any) -> Manifest:
 def decided(before: Manifest, *, clock: int = 1_010, spread: Spread = "auto") -> Decision:
     return decide(
         before, CATALOG, Identity("q", 4, "d"), Settings(shards=3, spread=spread),
-        StoredFences(MemoryRoot()), term=2, clock=clock,
+        term=2, clock=clock,
     )  # fmt: skip
 
 
