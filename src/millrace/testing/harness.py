@@ -244,6 +244,7 @@ class Disturbed:
         fill(directory, delivered)
         with conditions(record.how):
             self.process: Process | None = self._opened(max(crashes[0].epoch - 1, 0))
+            self.process.engine.delivery.pump()  # so that sinks stand where they stood
 
     def run(self, stop: int | None = None) -> Process:
         """Run to the epoch before `stop`, or to the end of the scenario; return who got there."""
