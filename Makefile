@@ -10,6 +10,10 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SAY   := @printf '== %s\n'
 
+# Two halves of the tests without Java that take about as long, so that two cores are busy.
+PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
+ASIDE  := tests/crash tests/slt tests/unit/index
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types units spark-tests bench-epoch bench-filters fuzz torture clean env
 .DELETE_ON_ERROR:
@@ -21,7 +25,11 @@ help:  ## show this list
 demo: $(STAMP)  ## a stream, a live view, a crash and its recovery; SECONDS=30
 	@$(BIN)/python -m millrace.cli.main demo --seconds $(SECONDS)
 
-check: lint types units  ## the quick half: style, types, imports, spelling, tests without Java
+check: $(STAMP)  ## the quick half: style, types, imports, spelling, tests without Java
+	$(SAY) 'crashes in process, and some other tests, beside what follows'
+	@$(PYTEST) -m 'not spark and not slow' $(ASIDE) > $(VENV)/aside.log 2>&1 & aside=$$!; \
+	  $(MAKE) --no-print-directory lint types units; units=$$?; \
+	  wait $$aside; asides=$$?; tail -n 40 $(VENV)/aside.log; exit $$((units | asides))
 	$(SAY) 'check passed'
 
 test: check spark-tests  ## everything: check, then the tests on Spark
@@ -40,15 +48,15 @@ types: $(STAMP)  ## mypy, strict
 	$(SAY) 'types'
 	@$(BIN)/mypy --no-error-summary
 
-units: $(STAMP)  ## the tests that need no Java
-	$(SAY) 'tests without Java, and crashes in process beside them'
-	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/crash > $(VENV)/crash.log 2>&1 & crash=$$!; \
-	  $(BIN)/python -m pytest -q -m 'not spark' --ignore=tests/crash; units=$$?; \
-	  wait $$crash; crashes=$$?; tail -n 40 $(VENV)/crash.log; exit $$((units | crashes))
+units: $(STAMP)  ## tests that need no Java, but for those that check runs beside them
+	$(SAY) 'tests without Java'
+	@$(PYTEST) -m 'not spark and not slow' $(ASIDE:%=--ignore=%)
 
-spark-tests: $(STAMP)  ## the tests that start Spark
+spark-tests: $(STAMP)  ## the tests that start Spark, and slow ones beside them
 	$(SAY) 'tests on Spark (some minutes)'
-	@$(BIN)/python -m pytest -q -m spark
+	@$(PYTEST) -m slow tests/crash > $(VENV)/slow.log 2>&1 & slow=$$!; \
+	  $(PYTEST) -m spark; spark=$$?; \
+	  wait $$slow; slows=$$?; tail -n 40 $(VENV)/slow.log; exit $$((spark | slows))
 
 bench-epoch: $(STAMP)  ## what an epoch costs, against an identity function on plain Spark
 	$(SAY) 'epoch benchmark (some minutes)'

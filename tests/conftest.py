@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPARK_TESTS = Path(__file__).parent / "spark"
-PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 FUZZ_MINUTES = float(os.environ.get("FUZZ_MINUTES", "0"))
 
 # No deadline: the first call of a kernel compiles it. On a loaded machine drawing may be slow.
 _always = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("dev", _always, max_examples=200)
-settings.register_profile("ci", _always, max_examples=100)
+settings.register_profile("quick", _always, max_examples=80)
 settings.register_profile("nightly", _always, max_examples=20_000)
 settings.load_profile(PROFILE)
 

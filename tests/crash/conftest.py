@@ -28,7 +28,15 @@ def places() -> Iterator[Places]:
     shutil.rmtree(base)
 
 
-@pytest.fixture(scope="session", params=CONFIGURATIONS, ids=lambda how: how.name)
+# The others take longer than these; they are for `make test`.
+QUICK = ("plain", "files", "alternating")
+_MARKED = [
+    pytest.param(each, id=each.name, marks=() if each.name in QUICK else pytest.mark.slow)
+    for each in CONFIGURATIONS
+]
+
+
+@pytest.fixture(scope="session", params=_MARKED)
 def record(request: pytest.FixtureRequest, places: Places) -> Record:
     """The undisturbed run of each configuration in turn."""
     how: Configuration = request.param

@@ -32,7 +32,7 @@ Places = Callable[[], Path]
 UNREACHED = {"unmerged": {"merge.before", "merge.after"}}
 
 # In these all three passings are tried, in the others one of them.
-THOROUGH = ("files",)
+THOROUGH = ("spread",)
 
 DISK_ERRORS = {"fail": ("files", "oversize"), "full": ("spread", "unmerged")}
 

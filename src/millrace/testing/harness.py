@@ -29,6 +29,7 @@ from millrace.engine.inprocess import InProcess
 from millrace.engine.registry_state import index_files
 from millrace.failpoints import InjectedCrash
 from millrace.session import Session
+from millrace.session.template import Template
 from millrace.state import expiry, log
 from millrace.state.container import Container
 from millrace.state.manifest import Manifest
@@ -75,6 +76,7 @@ class Process:
         self.clock = ManualClock(start=scenario.clock(epoch))
         self.session = Session(self.root, clock=self.clock, threads=False)
         self.engine = self.session.engine
+        self._template: Template | None = None
         self._settle(epoch)
         for name, function in FUNCTIONS.items():
             self.session.function(name, function, returns="boolean")
@@ -112,7 +114,9 @@ class Process:
 
     def _declare_rows(self, epoch: int) -> None:
         """Bring the rows of the template to what they are in an epoch."""
-        template = self.session.template(MANY, TEMPLATE, PARAMETERS)
+        if self._template is None:
+            self._template = self.session.template(MANY, TEMPLATE, PARAMETERS)
+        template = self._template
         wanted, paused = self.scenario.rows(epoch), self.scenario.paused(epoch)
         present = {row["slot"]: row for row in template.rows().to_pylist()}
         gone = [row["_query"] for slot, row in present.items() if slot not in wanted]
@@ -128,7 +132,9 @@ class Process:
             template.update(other)
         if fresh:
             template.insert(fresh)
-        qids = {row["slot"]: row["_query"] for row in template.rows().to_pylist()}
+        if gone or fresh:
+            present = {row["slot"]: row for row in template.rows().to_pylist()}
+        qids = {slot: row["_query"] for slot, row in present.items()}
         known = self.engine.registry.population.paused
         for do, some in (("pause", paused), ("resume", {*wanted} - paused)):
             changing = [
@@ -162,9 +168,8 @@ class Process:
         found["names"] = dict(population.names)
         found["paused"] = set(population.paused)
         found["generations"] = dict(population.generations)
-        found["queries"] = {
-            qid: population.find(qid) for qid in range(catalog.next_qid) if population.find(qid)
-        }
+        queries = {qid: population.find(qid) for qid in range(catalog.next_qid)}
+        found["queries"] = {qid: each for qid, each in queries.items() if each}
         found["suspended"] = sorted(manifest.facts["suspended"])
         found["dead"] = bag_of(session.dead_letters())
         for name, stream in catalog.streams.items():
