@@ -88,7 +88,7 @@ def measure(family: Family, built: dict[str, Arrays], mode: Mode) -> Measured:
     n_rows = family.codes.shape[1]
     step = max(1, n_rows // SAMPLE_ROWS)
     sample = np.ascontiguousarray(family.codes[:, ::step][:, :SAMPLE_ROWS])
-    counts = np.zeros(family.low.shape[1], np.int64)
+    counts = np.zeros(family.low.shape[1], np.int32)
     for name, arrays in built.items():
         measured.work[name] = METHODS[name].work(arrays, sample, n_rows, mode)
         method = METHODS[name]

@@ -9,6 +9,7 @@ import pytest
 
 import millrace
 from millrace import failpoints
+from millrace.cli.dry_run import dry_run
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
@@ -26,6 +27,16 @@ def test_the_sample_without_spark_prints_what_it_says(capsys: pytest.CaptureFixt
     exec(compile(sample, "README.md", "exec"), {})
 
     assert capsys.readouterr().out.strip() == "['ACME']"
+
+
+def test_the_sample_in_sql_can_be_run_and_run_again() -> None:
+    [sample] = re.findall(r"```sql\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+    with dry_run() as script:
+        told = [[outcome.message for outcome in script.run(sample)] for _ in range(2)]
+
+    assert "2 queries inserted" in told[0]
+    assert "0 queries inserted, 2 were there already" in told[1]
 
 
 def test_every_name_that_samples_use_is_public() -> None:

@@ -147,7 +147,8 @@ def _streams(manifest: Manifest, catalog: Catalog, now: int) -> list[StreamFacts
 
 def _queries(manifest: Manifest, registry: Registry, sinks: list[SinkFacts]) -> list[QueryFacts]:
     """Describe what is asked; answers that every sink has passed do not wait, but are kept."""
-    passed = min((each.next_epoch for each in sinks), default=manifest.epoch + 1)
+    attached = [each.next_epoch for each in sinks if not each.detached]
+    passed = min(attached, default=manifest.epoch + 1)
     held = _waiting_rows(manifest, passed)
     members = _members(registry)
     verdicts = facts.suspended(manifest, registry.population.generations)

@@ -48,15 +48,11 @@ class Answers:
         self._runs = [each.run for each in sources]
         self._wanted = [self._slots_wanted(run, "rows", "sets") for run in self._runs]
         self._counted = [self._slots_wanted(run, "counts") for run in self._runs]
-        self._counts = [
-            np.zeros(run.n, np.int64) if mask is None or mask.any() else None
-            for run, mask in zip(self._runs, self._counted, strict=True)
-        ]
         self._sets: dict[tuple[str, str], list[_Matched]] = {}
         self._failures: dict[int, Failure] = {}
 
-    def take(self, rows: pa.RecordBatch, times: Ints, late: Bools) -> None:
-        """Answer the queries for one batch."""
+    def take(self, rows: pa.RecordBatch, times: Ints, late: Bools) -> Iterator[None]:
+        """Answer the queries for one batch; yields whenever answers could be sent off."""
         if not rows.num_rows or not self._runs:
             return
         if any(mask is None or mask.any() for mask in self._wanted):
@@ -65,8 +61,9 @@ class Answers:
                 stop = first + piece.num_rows
                 self._match(_Batch(piece, times[first:stop], late[first:stop]))
                 first = stop
-        if any(counts is not None for counts in self._counts):
-            self._matcher.count(rows, self._counts, self._counted)
+                yield
+        if any(mask is None or mask.any() for mask in self._counted):
+            self._matcher.count(rows, self._counted)
         self._note_failures(times)
 
     def _match(self, batch: _Batch) -> None:
@@ -77,14 +74,12 @@ class Answers:
 
     def finish(self) -> None:
         """Send the counts."""
-        for run, counts in zip(self._runs, self._counts, strict=True):
-            if counts is None:
-                continue
-            counted = np.flatnonzero(counts > 0).astype(np.int32)
+        for number, run in enumerate(self._runs):
+            counted, counts = self._matcher.counts(number, self._counted[number])
             for feed, at in _by_feed(run, counted):
                 spec, slots = self._catalog.feeds.get(feed), counted[at]
                 if spec is not None and "counts" in self._forms(feed):
-                    self._outgoing.add_counts(spec, run.qids[slots], counts[slots])
+                    self._outgoing.add_counts(spec, run.qids[slots], counts[at])
 
     @property
     def failures(self) -> tuple[Failure, ...]:

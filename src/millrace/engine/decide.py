@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision, Identity
-from millrace.engine.keeping import Consumed, passed_runs
+from millrace.engine.keeping import Consumed, kept_merges
 from millrace.engine.settings import Settings
 from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_specs
 from millrace.engine.streams import StreamSpec
@@ -65,15 +65,14 @@ def merges(
     wanted = {name for name, _ in store_specs(catalog)}
     stores = {name: each for name, each in manifest.stores.items() if name in wanted}
     total = sum(store.rows for store in stores.values() if not store.queue)
-    kept = passed_runs(manifest, catalog, consumed)
-    return plan_merges(
+    stored = plan_merges(
         stores,
         fences,
         epoch=manifest.epoch + 1,
         budget_rows=merge_budget(last.get("rows", 0), total),
         horizon=horizons(manifest, catalog, settings.keep_rejected, clock),
-        settled={store: each.settled for store, each in kept.items() if each.settled},
     )
+    return (*stored, *kept_merges(manifest, catalog, consumed))
 
 
 def horizons(

@@ -30,7 +30,7 @@ from millrace.engine.stores import (
 )
 from millrace.engine.streams import StreamSpec
 
-CHUNK_BYTES = 32 << 20
+CHUNK_BYTES = 4 << 20
 DRIVER_BYTES = 64 << 20
 
 

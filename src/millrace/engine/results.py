@@ -20,7 +20,6 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from millrace.connectors.sinks.sink import Backlog, FanOut
 from millrace.engine.stores import QUERIES, answers_in, tells_queries_apart
@@ -34,15 +33,13 @@ from millrace.state.run import read_piece
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The runs of one feed and epoch, of which the rows from epoch `first` on are meant.
+    """The runs of one feed and epoch; all have the same columns.
 
-    All have the same columns. `several` says that their rows are of several queries, told apart
-    by `_key`.
+    `several` says that their rows are of several queries, told apart by `_key`.
     """
 
     query: str
     runs: tuple[Run, ...]
-    first: int
     several: bool = False
 
 
@@ -63,16 +60,20 @@ def waiting(
 ) -> Waiting:
     """Return the results of `queries` (None: of all) in the epochs from `first` on.
 
-    What was merged stands at the first of its epochs.
+    What was merged is not among them: every sink that was there has had it.
     """
     queues = _queues(manifest, fan_out)
     found: dict[int, list[Answer]] = {}
     for query in sorted(queues if queries is None else queries):
         for alike in queues.get(query, ()):
-            runs = (run for store in alike.stores for run in store.runs if run.epoch >= first)
-            for epoch, group in groupby(sorted(runs, key=_first_epoch), key=_first_epoch):
-                answer = Answer(query, tuple(group), first, alike.several)
-                found.setdefault(max(epoch, first), []).append(answer)
+            runs = (
+                run
+                for store in alike.stores
+                for run in store.runs
+                if run.epoch >= first and run.level == 0
+            )
+            for epoch, group in groupby(sorted(runs, key=_epoch), key=_epoch):
+                found.setdefault(epoch, []).append(Answer(query, tuple(group), alike.several))
     return dict(sorted(found.items()))
 
 
@@ -106,17 +107,14 @@ def oldest_beyond(backlog: Backlog, held: Waiting) -> tuple[int, int]:
 
 def read(root: Root, answer: Answer) -> pa.Table:
     """Read the runs of one feed and epoch as the table that its sinks get."""
-    return shown(stored_rows(root, answer.runs, answer.first), several=answer.several)
+    return shown(stored_rows(root, answer.runs), several=answer.several)
 
 
-def stored_rows(root: Root, runs: Sequence[Run], first: int) -> pa.Table:
-    """Read runs of one feed as they are stored: rows with their epoch, from `first` on."""
-    stored = pa.concat_tables(
+def stored_rows(root: Root, runs: Sequence[Run]) -> pa.Table:
+    """Read runs of one feed as they are stored, each row with its epoch."""
+    return pa.concat_tables(
         with_epoch(read_piece(root, piece), run.epoch) for run in runs for piece in run.pieces
     )
-    if all(run.first_epoch >= first for run in runs):
-        return stored
-    return stored.filter(pc.greater_equal(stored.column(EPOCH), first))
 
 
 def shown(stored: pa.Table, *, several: bool) -> pa.Table:
@@ -148,8 +146,8 @@ def _unpacked(sets: pa.ChunkedArray) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array((bounds - bounds[0]) // 8, pa.int32()), pa.array(ids))
 
 
-def _first_epoch(run: Run) -> int:
-    return run.first_epoch
+def _epoch(run: Run) -> int:
+    return run.epoch
 
 
 @dataclass(frozen=True, slots=True, eq=False)

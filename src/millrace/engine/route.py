@@ -85,7 +85,8 @@ class Router:
         late = self._lateness.judge(rows, times, arrived.partition, arrived.begin)
         self._outgoing.add_late(rows, places, late, arrived.origin)
         selecting = time.perf_counter()
-        self._answers.take(rows, times, late)
+        for _ in self._answers.take(rows, times, late):
+            yield from self._outgoing.overflowing()
         retaining = time.perf_counter()
         self._retain(rows, times, late)
         self._count(arrived, int(late.sum()))

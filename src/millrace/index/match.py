@@ -8,7 +8,7 @@ registered function is called. A function that raises fails the queries that use
 
 Where boxes alone decide and only counts are asked, which queries hold a row is never more than
 words of bits inside an access method. Else it is a list of pairs; a batch in which most rows
-satisfy many queries is cut so that there are never more than some millions of them.
+satisfy many queries is cut so that there are never very many of them at a time.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from millrace.operators.evaluate import Function, Memo, evaluate
 from millrace.plan.expressions import Expression
 
 SAMPLE_ROWS = 64
-PAIRS_AT_ONCE = 1 << 22
-"""How many pairs of rows and queries are looked at together, about: 32 MB, and their answers."""
+PAIRS_AT_ONCE = 1 << 16
+"""How many pairs of rows and queries are looked at together, about; their answers take 4 MB."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +116,8 @@ class Matcher:
         self._sources, self._functions, self._access = sources, functions, access
         self._out = [each.out for each in sources]
         self._live: dict[tuple[int, str], _Live] = {}
+        self._box_counts: dict[Group, Ints32] = {}
+        self._pair_counts: dict[int, Ints32] = {}
         self.failures = Failures()
 
     def pairs(self, batch: pa.RecordBatch, wanted: Sequence[Bools | None]) -> Iterator[Pairs]:
@@ -139,59 +141,101 @@ class Matcher:
 
     def rows_at_once(self, batch: pa.RecordBatch, wanted: Sequence[Bools | None]) -> int:
         """Say into pieces of how many rows to cut a batch, so that its pairs fit into memory."""
+        asked = [(number, mask) for number, mask in enumerate(wanted) if mask is None or mask.any()]
         n_asked = sum(
-            source.run.n if asked is None else int(asked.sum())
-            for source, asked in zip(self._sources, wanted, strict=True)
-        )
-        return _rows_at_once(
-            batch, n_asked, lambda some: sum(each.rows.size for each in self.pairs(some, wanted))
+            self._sources[number].run.n if mask is None else int(mask.sum())
+            for number, mask in asked
         )
 
-    def count(
-        self,
-        batch: pa.RecordBatch,
-        counts: Sequence[Ints | None],
-        wanted: Sequence[Bools | None],
-    ) -> None:
-        """Add to the counts of each file's slots how many rows satisfy them; None is not asked."""
+        def n_candidates(some: pa.RecordBatch) -> int:
+            codes = BatchCodes(some, self._functions)
+            n_pairs = 0
+            for number, mask in asked:
+                groups = self._live_of(number, "pairs", mask).groups
+                n_pairs += self._n_candidates(number, groups, codes, "pairs", mask)
+            return n_pairs
+
+        return _rows_at_once(batch, n_asked, n_candidates)
+
+    def count(self, batch: pa.RecordBatch, wanted: Sequence[Bools | None]) -> None:
+        """Count the rows that satisfy each query; `counts` tells how many there were in all."""
         codes = BatchCodes(batch, self._functions)
         for number, source in enumerate(self._sources):
-            total, asked = counts[number], wanted[number]
-            if total is None:
+            asked = wanted[number]
+            if asked is not None and not asked.any():
                 continue
             live = self._live_of(number, "count", asked)
             doubtful = []
             for group in live.groups:
                 if group.methods and group.decisive:
-                    self._count_boxes(number, group, codes, live, total)
+                    self._count_boxes(number, group, codes, live)
                 elif group.methods:
                     doubtful.append(group)
             if doubtful or source.run.texts is not None:
-                self._count_pairs(number, doubtful, codes, asked, total)
+                self._count_pairs(number, doubtful, codes, asked)
             live = self._live_of(number, "count", asked)
             for slot, rows in self._scanned(number, codes, live):
-                total[slot] += rows.size
-            out = self._live_of(number, "count", asked).out
-            if out is not None:
-                total[out] = 0
+                self._of_pairs(number)[slot] += rows.size
+
+    def counts(self, number: int, asked: Bools | None) -> tuple[Ints32, Ints]:
+        """Return the slots of a file that rows satisfied, ascending, and how many did."""
+        found = [
+            (group.slots, self._box_counts[group])
+            for group in self._sources[number].run.groups
+            if group in self._box_counts
+        ]
+        if number in self._pair_counts:
+            counted = self._pair_counts[number]
+            found.append((np.arange(counted.size, dtype=np.int32), counted))
+        out = self._live_of(number, "count", asked).out
+        whose, n_rows = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+        for slots, counts in found:
+            hit = counts > 0 if out is None else (counts > 0) & ~out[slots]
+            whose.append(slots[hit])
+            n_rows.append(counts[hit])
+        several, at = np.unique(np.concatenate(whose), return_inverse=True)
+        total = np.zeros(several.size, np.int64)
+        np.add.at(total, at, np.concatenate(n_rows))
+        return several, total
+
+    def _of_pairs(self, number: int) -> Ints32:
+        """Return the counts of a file's slots that are not counted by their boxes."""
+        if number not in self._pair_counts:
+            self._pair_counts[number] = np.zeros(self._sources[number].run.n, np.int32)
+        return self._pair_counts[number]
 
     def _count_pairs(
+        self, number: int, groups: Sequence[Group], codes: BatchCodes, asked: Bools | None
+    ) -> None:
+        """Count pairs that must be verified, some rows at a time if they are too many."""
+
+        def n_candidates(some: pa.RecordBatch) -> int:
+            sampled = BatchCodes(some, self._functions)
+            return self._n_candidates(number, groups, sampled, "count", asked)
+
+        batch, counts = codes.batch, self._of_pairs(number)
+        for piece in pieces(batch, _rows_at_once(batch, counts.size, n_candidates)):
+            mine = codes if piece is batch else BatchCodes(piece, self._functions)
+            np.add.at(counts, self._found(number, groups, mine, "count", asked)[1], 1)
+
+    def _n_candidates(
         self,
         number: int,
         groups: Sequence[Group],
         codes: BatchCodes,
+        purpose: str,
         asked: Bools | None,
-        counts: Ints,
-    ) -> None:
-        """Count pairs that must be verified, some rows at a time if they are too many."""
-
-        def found(batch: pa.RecordBatch) -> Ints32:
-            mine = codes if batch is codes.batch else BatchCodes(batch, self._functions)
-            return self._found(number, groups, mine, "count", asked)[1]
-
-        batch, n_queries = codes.batch, self._sources[number].run.n
-        for piece in pieces(batch, _rows_at_once(batch, n_queries, lambda some: found(some).size)):
-            counts += np.bincount(found(piece), minlength=counts.size)
+    ) -> int:
+        """Count the pairs that would be looked at, whether they come true or not."""
+        live = self._live_of(number, purpose, asked)
+        n_pairs = 0
+        for group in groups:
+            if group.methods:
+                n_pairs += self._candidates(number, group, codes, live)[0].size
+            else:
+                n_pairs += group.slots.size * codes.batch.num_rows
+        texts = self._sources[number].run.texts
+        return n_pairs if texts is None else n_pairs + texts.find(codes.batch)[0].size
 
     def _found(
         self,
@@ -223,14 +267,12 @@ class Matcher:
             known = self._live[number, purpose] = _Live.of(self._sources[number].run, out)
         return known
 
-    def _count_boxes(
-        self, number: int, group: Group, codes: BatchCodes, live: _Live, counts: Ints
-    ) -> None:
+    def _count_boxes(self, number: int, group: Group, codes: BatchCodes, live: _Live) -> None:
         matrix = self._matrix(number, group, codes, live)
         method = self._method(group, matrix, "count")
-        found = np.zeros(group.slots.size, np.int64)
-        METHODS[method].count(group.methods[method], matrix, found)
-        np.add.at(counts, group.slots, found)
+        if group not in self._box_counts:
+            self._box_counts[group] = np.zeros(group.slots.size, np.int32)
+        METHODS[method].count(group.methods[method], matrix, self._box_counts[group])
 
     def _candidates(
         self, number: int, group: Group, codes: BatchCodes, live: _Live
@@ -360,11 +402,15 @@ def _rows_at_once(
 ) -> int:
     """Say how many rows of a batch have about `PAIRS_AT_ONCE` pairs.
 
-    If there are so many queries that they could be more, some rows are matched to see.
+    If there are so many queries that they could be more, some rows are matched to see: ever more
+    of them, so that these are not too many either.
     """
     n_rows: int = batch.num_rows
-    if n_queries * n_rows <= PAIRS_AT_ONCE or n_rows <= SAMPLE_ROWS:
+    if n_queries * n_rows <= PAIRS_AT_ONCE:
         return n_rows
-    sample = batch.take(pa.array(np.arange(0, n_rows, n_rows // SAMPLE_ROWS)))
-    n_sampled: int = sample.num_rows
-    return max(SAMPLE_ROWS, PAIRS_AT_ONCE * n_sampled // max(1, n_pairs_of(sample)))
+    n_sampled, n_pairs = 0, 0
+    while n_sampled < min(SAMPLE_ROWS, n_rows) and n_pairs <= PAIRS_AT_ONCE // 8:
+        n_sampled = min(max(1, 8 * n_sampled), SAMPLE_ROWS, n_rows)
+        at = np.arange(n_sampled) * n_rows // n_sampled
+        n_pairs = n_pairs_of(batch.take(pa.array(at)))
+    return max(1, PAIRS_AT_ONCE * n_sampled // max(1, n_pairs))

@@ -24,7 +24,7 @@ def warm_access_methods() -> None:
     for name, method in METHODS.items():
         arrays = method.build(low, high)
         method.pairs(arrays, codes)
-        method.count(arrays, codes, np.zeros(N_BOXES, np.int64))
+        method.count(arrays, codes, np.zeros(N_BOXES, np.int32))
         for mode in ("pairs", "count"):
             predicted({name: arrays}, codes[:, :64].copy(), N_ROWS, mode)
 

@@ -20,7 +20,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 
-from millrace.kernels.arrays import Bits, Ints, Ints32
+from millrace.kernels.arrays import Bits, Ints32
 
 ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
@@ -59,7 +59,7 @@ def grown(buffer: Ints32, n_used: int, n_needed: int) -> Ints32:
 
 
 @njit(cache=True, nogil=True)
-def add_columns(square: Bits, ids: Ints32, first: int, counts: Ints) -> None:
+def add_columns(square: Bits, ids: Ints32, first: int, counts: Ints32) -> None:
     """Add to `counts[ids[first + bit]]` the number of words of `square` that have that bit.
 
     `square` has 64 words and is destroyed. Bits beyond the last id are clear.

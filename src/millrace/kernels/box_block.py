@@ -211,7 +211,7 @@ def emit_words(cut: SortedCut, lists: CutLists, base: int) -> tuple[Ints32, Ints
 
 
 @njit(cache=True, nogil=True)
-def count_words(cut: SortedCut, lists: CutLists, counts: Ints) -> None:
+def count_words(cut: SortedCut, lists: CutLists, counts: Ints32) -> None:
     """Add up the rows of each box."""
     words = np.zeros(cut.rows_of.size, np.uint64)
     alive = np.empty(cut.rows_of.size + 1, np.int32)

@@ -135,7 +135,7 @@ def emit(
 
 @njit(cache=True, nogil=True)
 def count_each(
-    codes: Ints, spans: Ints32, ids: Ints32, columns: Ints, checks: Ints, counts: Ints
+    codes: Ints, spans: Ints32, ids: Ints32, columns: Ints, checks: Ints, counts: Ints32
 ) -> None:
     """Add one to the count of each matching candidate."""
     for row in range(spans.shape[0]):
@@ -155,7 +155,7 @@ def mark_steps(spans: Ints32, steps: Ints32) -> None:
 
 
 @njit(cache=True, nogil=True)
-def count_steps(steps: Ints32, ids: Ints32, counts: Ints) -> None:
+def count_steps(steps: Ints32, ids: Ints32, counts: Ints32) -> None:
     """Add to each entry's count the steps up to it."""
     level = 0
     for entry in range(ids.size):

@@ -88,7 +88,7 @@ def rank_bounds(values: Ints, bounds: Ints, line: int, where: Ints32, slot: int)
 
 @njit(cache=True, nogil=True)
 def count_group(
-    terms: Ints32, ids: Ints32, where: Ints32, maps: Bits, ones: Ints32, counts: Ints
+    terms: Ints32, ids: Ints32, where: Ints32, maps: Bits, ones: Ints32, counts: Ints32
 ) -> None:
     """Add the number of rows of each box; `terms[box]` has its slots."""
     n_terms = terms.shape[1]
@@ -110,7 +110,7 @@ def count_group(
 
 
 @njit(cache=True, nogil=True)
-def _count_two(terms: Ints32, ids: Ints32, where: Ints32, maps: Bits, counts: Ints) -> None:
+def _count_two(terms: Ints32, ids: Ints32, where: Ints32, maps: Bits, counts: Ints32) -> None:
     for box in range(ids.size):
         first, second = maps[where[terms[box, 0]]], maps[where[terms[box, 1]]]
         total = 0
@@ -120,7 +120,7 @@ def _count_two(terms: Ints32, ids: Ints32, where: Ints32, maps: Bits, counts: In
 
 
 @njit(cache=True, nogil=True)
-def _count_three(terms: Ints32, ids: Ints32, where: Ints32, maps: Bits, counts: Ints) -> None:
+def _count_three(terms: Ints32, ids: Ints32, where: Ints32, maps: Bits, counts: Ints32) -> None:
     for box in range(ids.size):
         first, second = maps[where[terms[box, 0]]], maps[where[terms[box, 1]]]
         third = maps[where[terms[box, 2]]]
@@ -131,7 +131,7 @@ def _count_three(terms: Ints32, ids: Ints32, where: Ints32, maps: Bits, counts: 
 
 
 @njit(cache=True, nogil=True)
-def _count_four(terms: Ints32, ids: Ints32, where: Ints32, maps: Bits, counts: Ints) -> None:
+def _count_four(terms: Ints32, ids: Ints32, where: Ints32, maps: Bits, counts: Ints32) -> None:
     for box in range(ids.size):
         first, second = maps[where[terms[box, 0]]], maps[where[terms[box, 1]]]
         third, fourth = maps[where[terms[box, 2]]], maps[where[terms[box, 3]]]
@@ -142,7 +142,7 @@ def _count_four(terms: Ints32, ids: Ints32, where: Ints32, maps: Bits, counts: I
 
 
 @njit(cache=True, nogil=True)
-def _count_many(terms: Ints32, ids: Ints32, where: Ints32, maps: Bits, counts: Ints) -> None:
+def _count_many(terms: Ints32, ids: Ints32, where: Ints32, maps: Bits, counts: Ints32) -> None:
     common = np.empty(maps.shape[1], np.uint64)
     for box in range(ids.size):
         first, last = maps[where[terms[box, 0]]], maps[where[terms[box, -1]]]

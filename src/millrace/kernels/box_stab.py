@@ -139,7 +139,13 @@ def emit_stabbed(
 
 @njit(cache=True, nogil=True)
 def count_stabbed(
-    codes: Ints, column: int, tree: Tree, early: Entries, late: Entries, checked: Ints, counts: Ints
+    codes: Ints,
+    column: int,
+    tree: Tree,
+    early: Entries,
+    late: Entries,
+    checked: Ints,
+    counts: Ints32,
 ) -> None:
     """Add one to the count of each box that holds a row."""
     for row in range(codes.shape[1]):

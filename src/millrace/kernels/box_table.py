@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from millrace.kernels.arrays import Bits, Ints, Ints32
+from millrace.kernels.arrays import Bits, Ints32
 from millrace.kernels.box_bits import add_columns, count_ones, grown, lowest_one
 
 _ONE = np.uint64(1)
@@ -75,7 +75,7 @@ def emit_rows(table: Bits, lines: Ints32, ids: Ints32, base: int) -> tuple[Ints3
 
 
 @njit(cache=True, nogil=True)
-def count_rows(table: Bits, lines: Ints32, ids: Ints32, counts: Ints) -> None:
+def count_rows(table: Bits, lines: Ints32, ids: Ints32, counts: Ints32) -> None:
     """Add up the rows of each box, in squares of 64 rows and 64 boxes."""
     n_words, n_rows = table.shape[1], lines.shape[1]
     squares = np.zeros((_LINE, 64), np.uint64)

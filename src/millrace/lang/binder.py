@@ -125,7 +125,7 @@ def bind_condition(
     >>> bind_condition(deletion.where, {"low": "double", "_query": "text"}).left
     Compare(operator='>', left=Column(name='low'), right=Literal(value=5.0))
     """
-    schema = _Columns(tuple(Field(name, type_named(kind)) for name, kind in columns.items()))
+    schema = Columns(tuple(Field(name, type_named(kind)) for name, kind in columns.items()))
     scope = Scope("", "", schema, condition.source)
     translator = Translator(scope, {}, condition.source)
     bound = Bound(Selection("", ()), schema, translator.notes, condition.source)
@@ -143,7 +143,7 @@ def bind_condition(
         raise placed(cause, bound) from cause
 
 
-class _Columns(Schema):
+class Columns(Schema):
     """A schema of rows of ours, whose names may be reserved ones."""
 
     __slots__ = ()

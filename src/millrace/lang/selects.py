@@ -188,6 +188,7 @@ def _check_name(name: str, item: exp.Expr, outputs: Collection[str], source: str
             span=span_of(item),
             code="CQL004",
             detail='Names that start with "_" belong to millrace.',
+            hint="Rename it: AS another_name.",
         )
 
 

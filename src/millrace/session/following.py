@@ -50,20 +50,8 @@ class Following:
     def take(self) -> tuple[int, int]:
         """Read the table now; return how many rows came and how many went."""
         wanted = self._template.fit(self._read())
-        present = self._template.rows()
-        qids: list[int] = present.column(0).to_pylist()
-        ids: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-        for qid, row in zip(qids, _tuples(present.columns[1:]), strict=True):
-            ids[row].append(qid)
-        left = Counter({row: len(some) for row, some in ids.items()})
-        fresh = []
-        for at, row in enumerate(_tuples(wanted.columns)):
-            if left[row] > 0:
-                left[row] -= 1
-            else:
-                fresh.append(at)
-        gone = [qid for row, some in ids.items() for qid in some[len(some) - left[row] :]]
-        self._template.exchange(gone, wanted.take(pa.array(fresh, pa.int64())))
+        fresh, gone = difference(self._template.rows(), wanted)
+        self._template.exchange(gone, wanted.take(fresh))
         return len(fresh), len(gone)
 
     def stop(self) -> None:
@@ -80,6 +68,26 @@ class Following:
                 _logger.warning("table not followed: template=%s %s", self._template.name, error)
             else:
                 self.failure = None
+
+
+def difference(present: pa.Table, wanted: pa.RecordBatch) -> tuple[pa.Array, list[int]]:
+    """Say which of the wanted rows are not there yet, and which queries are there but not wanted.
+
+    A row that is wanted twice is to be there twice.
+    """
+    qids: list[int] = present.column(0).to_pylist()
+    ids: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for qid, row in zip(qids, _tuples(present.columns[1:]), strict=True):
+        ids[row].append(qid)
+    left = Counter({row: len(some) for row, some in ids.items()})
+    fresh = []
+    for at, row in enumerate(_tuples(wanted.columns)):
+        if left[row] > 0:
+            left[row] -= 1
+        else:
+            fresh.append(at)
+    gone = [qid for row, some in ids.items() for qid in some[len(some) - left[row] :]]
+    return pa.array(fresh, pa.int64()), gone
 
 
 def read_rows(pattern: str) -> pa.Table:

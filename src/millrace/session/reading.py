@@ -9,7 +9,7 @@ from millrace.engine.feeds import FeedSpec
 from millrace.engine.results import shown, stored_rows
 from millrace.engine.stores import answer_store, store_specs_of, tells_queries_apart
 from millrace.state.manifest import Manifest
-from millrace.state.merge import with_epoch
+from millrace.state.merge import EPOCH, with_epoch
 from millrace.state.root import Root
 
 
@@ -21,7 +21,8 @@ def answers(
     state = manifest.stores.get(store)
     runs = [] if state is None else [run for run in state.runs if run.epoch >= first]
     if runs:
-        stored = stored_rows(root, runs, first)
+        stored = stored_rows(root, runs)
+        stored = stored.filter(pc.greater_equal(stored.column(EPOCH), first))
     else:
         stored = with_epoch(dict(store_specs_of(feed))[store].schema.empty_table(), 0)
     if qid is not None:

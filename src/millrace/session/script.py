@@ -22,7 +22,7 @@ from millrace.connectors.sinks.memory import MemorySink
 from millrace.connectors.sinks.parquet import ParquetSink
 from millrace.connectors.sinks.sink import Sink
 from millrace.errors import MillraceError, PlanError, UnknownNameError
-from millrace.lang.binder import bind_condition, bind_query
+from millrace.lang.binder import Columns, bind_condition, bind_query
 from millrace.lang.declarations import (
     CreateQuery,
     CreateSink,
@@ -47,10 +47,11 @@ from millrace.lang.statements import parse
 from millrace.operators.select import matching, project
 from millrace.plan.bind import output_schema
 from millrace.plan.nodes import Selection
-from millrace.schema import Schema, type_name
+from millrace.schema import type_name
 from millrace.session.explanation import explain_query, explain_selection
 from millrace.session.following import read_rows
 from millrace.session.listing import listed
+from millrace.session.parameter_rows import constants_table
 from millrace.session.query import Query
 from millrace.session.template import QUERY, Template
 
@@ -178,14 +179,16 @@ class Script:
             case InsertRows(_, rows, columns):
                 names = columns or tuple(name for name, _ in template.feed.parameters)
                 _require_width(asked, names, len(rows[0]))
-                table = {name: [row[at] for row in rows] for at, name in enumerate(names)}
-                return f"{len(template.insert(table)):,} queries inserted"
+                table = constants_table(names, rows, template.feed.parameters)
+                return _inserted(template, table)
             case InsertFile(_, path):
-                return f"{len(template.insert(read_rows(path))):,} queries inserted"
+                return _inserted(template, read_rows(path))
             case UpdateRows(_, values, where):
                 ids = self._selected(template, where)
-                changes = {name: [value] * len(ids) for name, value in values}
-                template.update(pa.table({QUERY: ids, **changes}))
+                names, row = zip(*values, strict=True)
+                table = constants_table(names, [row] * len(ids), template.feed.parameters)
+                if len(ids):
+                    template.update(table.append_column(QUERY, ids))
                 return f"{len(ids):,} queries changed"
             case DeleteRows(_, where):
                 ids = self._selected(template, where)
@@ -250,11 +253,7 @@ class Script:
 
     def _where(self, rows: pa.Table, where: Parsed) -> pa.Table:
         """Return the rows for which a condition is true."""
-        columns = {
-            each.name: type_name(each.type)
-            for each in rows.schema
-            if not pa.types.is_list(each.type)
-        }
+        columns = {each.name: type_name(each.type) for each in _plain(rows).schema}
         condition = bind_condition(where, columns, self.session.function_types)
         batches = rows.combine_chunks().to_batches()
         hits = [matching(Selection("", (), condition), each, self.session.functions)
@@ -264,7 +263,8 @@ class Script:
         )
 
     def _projected(self, query: Parsed, name: str, rows: pa.Table) -> pa.Table:
-        schema, types = Schema.from_arrow(rows.schema), self.session.function_types
+        rows, types = _plain(rows), self.session.function_types
+        schema = Columns.from_arrow(rows.schema)
         selection = bind_query(query, {name: schema}, types)
         answer, functions = output_schema(selection, schema, types), self.session.functions
         batches = [
@@ -272,6 +272,18 @@ class Script:
             for each in rows.to_batches()
         ]
         return pa.Table.from_batches(batches, answer)
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """Leave out sets, which no expression takes."""
+    return rows.select([each.name for each in rows.schema if not pa.types.is_list(each.type)])
+
+
+def _inserted(template: Template, rows: pa.Table) -> str:
+    """Insert the rows that are not there yet: a script may be run again."""
+    n_new = len(template.insert_missing(rows))
+    there = rows.num_rows - n_new
+    return f"{n_new:,} queries inserted" + (f", {there:,} were there already" if there else "")
 
 
 def _require_width(asked: InsertRows, names: tuple[str, ...], width: int) -> None:

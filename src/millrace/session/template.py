@@ -22,7 +22,7 @@ from millrace.engine.feeds import Family, FeedSpec
 from millrace.errors import PlanError, SchemaError
 from millrace.plan.bind import nearest
 from millrace.plan.nodes import Selection
-from millrace.session.following import Following
+from millrace.session.following import Following, difference
 from millrace.session.query import Query
 from millrace.session.reading import answers
 
@@ -62,6 +62,14 @@ class Template:
     def insert(self, rows: Rows) -> pa.Array:
         """Register a query for each row of parameters; return their ids."""
         return self.exchange([], self.fit(rows))
+
+    def insert_missing(self, rows: Rows) -> pa.Array:
+        """Register a query for each row that none has yet; return the ids of the new ones."""
+        wanted = self.fit(rows)
+        present = self.rows()
+        if present.num_rows:
+            wanted = wanted.take(difference(present, wanted)[0])
+        return self.exchange([], wanted)
 
     def exchange(self, gone: Sequence[int], constants: pa.RecordBatch) -> pa.Array:
         """Remove queries and register others, all or none; return the ids of the new ones.
@@ -251,9 +259,16 @@ def _table(rows: Rows) -> pa.Table:
         return rows
     if isinstance(rows, pa.RecordBatch):
         return pa.Table.from_batches([rows])
-    if isinstance(rows, Mapping):
-        return pa.table(dict(rows))
-    return pa.Table.from_pylist(list(rows))
+    try:
+        if isinstance(rows, Mapping):
+            return pa.table(dict(rows))
+        return pa.Table.from_pylist(list(rows))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as cause:
+        raise PlanError(
+            "rows of parameters cannot be read",
+            detail=f"{cause}.",
+            hint="Give each column values of one type. No row of this call was taken.",
+        ) from cause
 
 
 def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:

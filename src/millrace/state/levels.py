@@ -19,8 +19,8 @@ each class: 3 to 4 times in a thousand epochs of one size, 5 to 9 where rows exp
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from millrace.state.cuts import Fences, choose_cut, rows_before
@@ -79,7 +79,6 @@ def plan_merges(
     epoch: int,
     budget_rows: int,
     horizon: Mapping[str, int],
-    settled: Mapping[str, Collection[int]] | None = None,
 ) -> tuple[MergeStep, ...]:
     """Choose the slices that the epoch `epoch` merges: small merges first, large ones after.
 
@@ -92,16 +91,12 @@ def plan_merges(
     horizon
         By store, the time before which rows have expired. Runs that `plan_drops` names for
         the same horizon are not merged.
-    settled
-        By queue, the runs that no sink waits for and that are kept; others are not merged.
     """
-    settled = settled or {}
     wanted = [
         merge
         for name, state in stores.items()
-        if not state.queue or name in settled
-        if not _calm(state, epoch=epoch, horizon=horizon.get(name))
-        for merge in _wanted(name, state, epoch, horizon.get(name), settled.get(name))
+        if not state.queue and not _calm(state, epoch=epoch, horizon=horizon.get(name))
+        for merge in _wanted(name, state, epoch, horizon.get(name))
     ]
     steps = []
     for merge in sorted(wanted, key=lambda merge: (merge.rows, merge.store, merge.output)):
@@ -110,9 +105,6 @@ def plan_merges(
             continue
         cut = choose_cut(merge.runs, budget_rows, fences)
         taken = tuple(rows_before(run, cut, fences) for run in merge.runs)
-        if stores[merge.store].queue:
-            epochs = {run.id: run.epoch for run in merge.runs if run.level == 0}
-            taken = tuple(replace(each, epoch=epochs.get(each.run)) for each in taken)
         oldest = horizon.get(merge.store)
         step = MergeStep(merge.store, merge.output, merge.level, taken, cut, oldest)
         budget_rows -= step.rows
@@ -134,13 +126,7 @@ class _Merge:
         return sum(run.rows for run in self.runs)
 
 
-def _wanted(
-    name: str,
-    state: StoreState,
-    epoch: int,
-    horizon: int | None,
-    settled: Collection[int] | None,
-) -> list[_Merge]:
+def _wanted(name: str, state: StoreState, epoch: int, horizon: int | None) -> list[_Merge]:
     """Give the merges of one store that are in progress or due."""
     by_id = {run.id: run for run in state.runs}
     merges = [
@@ -149,7 +135,7 @@ def _wanted(
         if run.inputs
     ]
     output = state.next_id
-    for window in _windows(state, epoch, horizon, settled):
+    for window in _windows(state, epoch, horizon):
         oldest = max(run.level for run in window)
         level = oldest if len(window) == 1 else oldest + 1
         merges.append(_Merge(name, output, level, tuple(window)))
@@ -165,11 +151,9 @@ def _calm(state: StoreState, *, epoch: int, horizon: int | None) -> bool:
     return outlook is not None and outlook.covers(epoch, horizon)
 
 
-def _windows(
-    state: StoreState, epoch: int, horizon: int | None, settled: Collection[int] | None
-) -> list[Sequence[Run]]:
+def _windows(state: StoreState, epoch: int, horizon: int | None) -> list[Sequence[Run]]:
     """Give disjoint sequences of neighbours that should become one run each."""
-    segments = _segments(state, horizon, settled)
+    segments = _segments(state, horizon)
     windows = [window for segment in segments if (window := _crowded(segment))]
     if not windows and len(state.runs) > math.log2(max(state.rows, 1)) + SPARE_RUNS:
         windows = _cheapest(segments)
@@ -183,11 +167,9 @@ def _windows(
     return windows + lone
 
 
-def _segments(
-    state: StoreState, horizon: int | None, settled: Collection[int] | None
-) -> list[list[Run]]:
+def _segments(state: StoreState, horizon: int | None) -> list[list[Run]]:
     """Part the runs that no merge has claimed where one that is claimed stands between."""
-    free = {run.id for run in _free(state) if settled is None or run.id in settled}
+    free = {run.id for run in _free(state)}
     segments: list[list[Run]] = [[]]
     for run in state.runs:
         if run.id not in free:

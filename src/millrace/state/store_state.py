@@ -23,14 +23,13 @@ from millrace.state.piece import Piece
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A sorted run: its rows are of the epochs `first_epoch` to `epoch`."""
+    """A sorted run: `epoch` is the newest epoch whose rows it holds."""
 
     id: int
     level: int
     epoch: int
     pieces: tuple[Piece, ...]
     inputs: tuple[int, ...] = ()
-    first_epoch: int = 0
 
     @property
     def rows(self) -> int:
@@ -45,14 +44,13 @@ class Run:
     def to_json(self) -> list[Any]:
         """Give a compact JSON form."""
         pieces = [piece.to_json() for piece in self.pieces]
-        return [self.id, self.level, self.epoch, pieces, list(self.inputs), self.first_epoch]
+        return [self.id, self.level, self.epoch, pieces, list(self.inputs)]
 
     @classmethod
     def from_json(cls, fields: list[Any]) -> Self:
         """Read what `to_json` gave."""
-        id_, level, epoch, pieces, inputs, *more = fields
-        first = more[0] if more else 0 if level else epoch  # it was not noted in the first roots
-        return cls(id_, level, epoch, tuple(map(Piece.from_json, pieces)), tuple(inputs), first)
+        id_, level, epoch, pieces, inputs = fields
+        return cls(id_, level, epoch, tuple(map(Piece.from_json, pieces)), tuple(inputs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,7 @@ class StoreState:
         """Add a run, the newest, made of `pieces`."""
         ordered = tuple(sorted(pieces, key=lambda piece: piece.low))
         _check_disjoint(ordered)
-        run = Run(self.next_id, 0, epoch, ordered, first_epoch=epoch)
+        run = Run(self.next_id, 0, epoch, ordered)
         return replace(self, runs=(*self.runs, run), next_id=self.next_id + 1)
 
     def without(self, ids: Collection[int]) -> Self:
@@ -118,8 +116,7 @@ class StoreState:
         taken = {each.run: each for each in step.inputs}
         existing = {run.id: run for run in self.runs}
         inputs = [existing[id_] for id_ in taken]
-        first, last = min(run.first_epoch for run in inputs), max(run.epoch for run in inputs)
-        fresh = Run(step.output, step.level, last, (), tuple(taken), first)
+        fresh = Run(step.output, step.level, max(run.epoch for run in inputs), (), tuple(taken))
         output = existing.get(step.output, fresh)
         trimmed = {run.id: _trimmed(run, taken[run.id]) for run in inputs}
         written = () if progress.output is None else (progress.output,)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from random import Random
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
-from millrace.connectors.sinks import MemorySink
+from millrace.connectors.sinks import MemorySink, ParquetSink
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision, Identity
-from millrace.engine.keeping import Kept, old_runs, passed_runs
+from millrace.engine.keeping import FEWEST_RUNS, Kept, kept_merges, old_runs, passed_runs
 from millrace.engine.local import Feed, LocalRun
 from millrace.engine.settings import Settings
 from millrace.engine.streams import StreamSpec
@@ -22,7 +24,7 @@ from millrace.session.query import Query
 from millrace.state.manifest import Manifest, StoreSpec, StoreState
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.merge import MergeInput, MergeStep
-from millrace.state.names import COMMITS, RUNS
+from millrace.state.names import COMMITS
 from millrace.state.piece import Piece
 from millrace.testing.registering import add_feed
 
@@ -73,7 +75,8 @@ def test_the_newest_answers_are_kept_for_readers(keep: int, left: list[int]) -> 
 def test_what_sinks_await_is_neither_old_nor_settled() -> None:
     found = passed_runs(manifest(), catalog(5), lambda _feed, _form: 2)
 
-    assert found == {STORE: Kept(old=(0, 1, 2), settled=(3, 4, 5))}
+    runs = manifest().stores[STORE].runs
+    assert found == {STORE: Kept(old=runs[:3], settled=runs[3:6])}
 
 
 def test_a_run_that_the_epoch_merges_is_not_dropped() -> None:
@@ -96,19 +99,22 @@ def test_of_a_query_that_was_declared_anew_the_old_answers_are_not_kept() -> Non
 
 
 @pytest.mark.parametrize("keep", [100, 10_000])
-@pytest.mark.parametrize("with_sink", [False, True])
-def test_many_small_epochs_are_kept_in_few_files(keep: int, *, with_sink: bool) -> None:
-    """400 epochs of none to three answers: each answer is there once, under its own epoch."""
-    random, root = Random(f"{keep} {with_sink}"), MemoryRoot()
+@pytest.mark.parametrize("roll", [None, 1, 40])
+def test_many_small_epochs_are_kept_in_few_files(
+    keep: int, roll: int | None, tmp_path: Path
+) -> None:
+    """400 epochs of none to three answers: each answer is there once, under its own epoch.
+
+    A sink, if there is one, settles every `roll` epochs what it has got.
+    """
+    random, root = Random(f"{keep} {roll}"), MemoryRoot()
     answers: list[tuple[int, int]] = []
-    delivered: list[int] = []
     for start in range(4):  # and then started again
         session = Session(root, threads=False, settings=Settings(spread="never"))
         session.stream("s", Feed("x bigint, ts timestamp"), time="ts")
         query = session.query("SELECT x FROM s", name="q", keep=keep)
-        sink, another = MemorySink("q", name="out", durable=True), MemorySink("q", name="new")
-        if with_sink:
-            session.sink(sink)
+        if roll is not None:
+            session.sink(ParquetSink(tmp_path, roll_epochs=roll, roll_every=None))
         run = session.start()
         assert isinstance(run, LocalRun)
         for epoch in range(100 * start, 100 * (start + 1)):
@@ -117,32 +123,60 @@ def test_many_small_epochs_are_kept_in_few_files(keep: int, *, with_sink: bool) 
             run.feed(s=pa.table({"x": pa.array(some, pa.int64()), "ts": times}))
             answers += [(session.engine.manifest.epoch, x) for x in sorted(some)]
             session.engine.delivery.pump()
-            if epoch % 37 == 0:
+            if epoch % 37 == 36:
                 check(query, answers, keep)
-        state = session.engine.manifest.stores["results/q.1"]
-        assert len(state.runs) <= math.log2(state.rows) + 16
-        kept_by = {piece.file for run in state.runs for piece in run.pieces}
-        assert len([each for each in kept_by if each.startswith(COMMITS)]) <= 64 + 16
-        assert len([each for each in kept_by if each.startswith(RUNS)]) <= 16
+                check_few(session.engine.manifest, keep, n_awaited=roll or 0)
+        another = MemorySink("q", name="new")
         session.sink(another)
         session.engine.delivery.pump()
-        assert another.table("q") == query.results(), "a new sink gets what is kept"
+        given = list(zip(*told(another.table("q")), strict=True)) if another.n_rows("q") else []
+        assert given == answers[len(answers) - len(given) :], "a new sink gets the newest"
         session.close()
-        delivered += sink.table("q").column("x").to_pylist() if with_sink else []
-    if with_sink:
-        assert delivered == [x for _, x in answers]
+    if roll is not None:
+        delivered = pyarrow.parquet.read_table(tmp_path / "q")
+        assert delivered.sort_by("_epoch").column("x").to_pylist() == [x for _, x in answers]
+
+
+def told(table: pa.Table) -> tuple[list[int], list[int]]:
+    return table.column("_epoch").to_pylist(), table.column("x").to_pylist()
 
 
 def check(query: Query, answers: list[tuple[int, int]], keep: int) -> None:
     """Compare what is kept with the newest of all answers."""
-    table = query.results()
-    found = list(zip(*(table.column(name).to_pylist() for name in ("_epoch", "x")), strict=True))
+    found = list(zip(*told(query.results()), strict=True))
     assert found == answers[len(answers) - len(found) :]
     assert len(found) >= min(keep, len(answers))
-    assert len(found) <= 4 * keep
     if answers:
         after = answers[len(answers) // 2][0]
         changes = list(query.changes(after=after, timeout=0))
         since = [x for each in changes for x in each.column("x").to_pylist()]
         expected = [x for epoch, x in answers if epoch > after]
         assert since == expected[len(expected) - len(since) :]
+
+
+def check_few(manifest: Manifest, keep: int, n_awaited: int) -> None:
+    """Check the bounds that `keeping` promises."""
+    state = manifest.stores["results/q.1"]
+    n_levels = 1 + int(math.log(max(keep, 2), FEWEST_RUNS))
+    assert state.rows <= keep * 1.25 + 3 + 3 * n_awaited
+    assert len(state.runs) <= FEWEST_RUNS * (n_levels + 1) + n_awaited
+    held = {piece.file for run in state.runs for piece in run.pieces}
+    assert len([each for each in held if each.startswith(COMMITS)]) <= 64 + FEWEST_RUNS + n_awaited
+
+
+def test_at_most_so_many_merges_are_done_in_an_epoch_and_all_queues_get_their_turn() -> None:
+    state, made = manifest(40, 1).stores[STORE], catalog(0)
+    for at in range(200):
+        made = made.apply(add_feed(f"q{at}", select("s", "x"), schema=SCHEMA, keep=1_000))
+    numbers = {feed.name: feed.number for feed in made.feeds.values()}
+    stores = {f"results/{name}.{numbers[name]}": state for name in numbers}
+    before = Manifest(39, stores=stores)
+
+    turns = []
+    while steps := kept_merges(before, made, lambda _feed, _form: None):
+        assert len(steps) <= 64
+        turns += [each.store for each in steps]
+        left = {name: each for name, each in before.stores.items() if name not in turns}
+        before = Manifest(39, stores=left)
+
+    assert sorted(turns) == sorted(name for name in stores if name != f"results/q.{numbers['q']}")

@@ -100,7 +100,7 @@ def check(name: str, boxes: list[Box], rows: list[list[int]]) -> None:
     expected = matching_pairs(boxes, rows)
 
     found_rows, found_boxes = method.pairs(arrays, codes)
-    counts = np.full(len(boxes), 7, np.int64)
+    counts = np.full(len(boxes), 7, np.int32)
     method.count(arrays, codes, counts)
 
     assert found_rows.dtype == found_boxes.dtype == np.dtype(np.int32)
@@ -156,7 +156,7 @@ def test_counts_many_matches_with_nothing_to_check(name: str, n_rows: int) -> No
     low, high, codes = random_family(300, n_rows, spread=1000, seed=7)
     low, high = low[:2].copy(), high[:2].copy()
     high[1, low[1] > NULL_CODE + 1] = END_CODE
-    counts = np.zeros(300, np.int64)
+    counts = np.zeros(300, np.int32)
 
     METHODS[name].count(METHODS[name].build(low, high), codes[:2], counts)
 
@@ -202,7 +202,7 @@ def test_cuts_of_a_long_batch_do_not_matter(name: str, n_rows: int, spread: int)
     held = ((low[:, None] <= codes[:, :, None]) & (codes[:, :, None] <= high[:, None])).all(axis=0)
 
     rows, boxes = method.pairs(arrays, codes)
-    counts = np.zeros(300, np.int64)
+    counts = np.zeros(300, np.int32)
     method.count(arrays, codes, counts)
 
     order = np.lexsort((boxes, rows))
@@ -217,7 +217,7 @@ def test_many_distinct_ranges_agree(name: str) -> None:
     method = METHODS[name]
     arrays = frozen_all(method.build(low, high))
 
-    counts = np.zeros(70_000, np.int64)
+    counts = np.zeros(70_000, np.int32)
     method.count(arrays, codes, counts)
     _, boxes = method.pairs(arrays, codes)
 

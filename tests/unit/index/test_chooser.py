@@ -55,7 +55,7 @@ def test_the_choice_does_not_change_the_answer(seed: int) -> None:
         method = choose(candidates, sample_of(codes), codes.shape[1], "pairs", forced=name)
         assert method == name
         rows, boxes = METHODS[method].pairs(candidates[method], codes)
-        counts = np.zeros(low.shape[1], np.int64)
+        counts = np.zeros(low.shape[1], np.int32)
         METHODS[method].count(candidates[method], codes, counts)
         answers[name] = (sorted(zip(rows.tolist(), boxes.tolist(), strict=True)), counts.tolist())
 

@@ -342,14 +342,15 @@ def counts_of(
 ) -> Counter[int]:
     sources = [Source(run, mask) for run, mask in zip(runs, out or [None] * len(runs), strict=True)]
     matcher = Matcher(sources, FUNCTIONS, access)
-    totals = [np.zeros(run.n, np.int64) for run in runs]
+    asked = wanted or [None] * len(runs)
     for batch in batches:
-        matcher.count(batch, totals, wanted or [None] * len(runs))
+        matcher.count(batch, asked)
     assert not matcher.failures.causes
     found: Counter[int] = Counter()
-    for run, total in zip(runs, totals, strict=True):
-        found.update(dict(zip(run.qids.tolist(), total.tolist(), strict=True)))
-    return +found
+    for number, run in enumerate(runs):
+        slots, counts = matcher.counts(number, asked[number])
+        found.update(dict(zip(run.qids[slots].tolist(), counts.tolist(), strict=True)))
+    return found
 
 
 def asked(*conditions: Expression, lift: bool = True, **columns: list[Any]) -> World:
@@ -368,6 +369,13 @@ def asked(*conditions: Expression, lift: bool = True, **columns: list[Any]) -> W
 
 
 A_NULL_TEXT = asked(IsNull(Column("s")), Not(IsNull(Column("s"))), s=[None, "a"])
+AN_AND_INSIDE_OF_AN_OR = asked(
+    Either(
+        Both(Like(Column("s"), Literal("%disk%")), Compare(">", Column("i"), Literal(5))),
+        Like(Column("s"), Literal("%quota%")),
+    ),
+    s=["disk full", "disk full", "quota"], i=[1, 9, 1],
+)  # fmt: skip
 NAN_AMONG_POINTS = asked(In(Column("x"), (Literal(nan), Literal(1.0))), x=[nan, 1.0, 2.0])
 NULL_AMONG_POINTS = asked(
     In(Column("s"), (Literal("a"), Literal(None))), In(Column("k"), (Literal(None), Literal(1))),
@@ -411,6 +419,7 @@ COLUMNS_EQUAL_TO_PYTHON = asked(
 
 @given(worlds(), st.sampled_from([1, 8]), st.sampled_from([1, 2]))
 @example(A_NULL_TEXT, 8, 1)
+@example(AN_AND_INSIDE_OF_AN_OR, 8, 1)
 @example(NAN_AMONG_POINTS, 1, 1)
 @example(NULL_AMONG_POINTS, 1, 1)
 @example(POINTS_OF_TWO_TYPES, 1, 1)

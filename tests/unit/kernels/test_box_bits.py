@@ -43,7 +43,7 @@ def test_columns_of_a_square_are_added_up(density: float, n_boxes: int) -> None:
     bits[:, min(n_boxes, 64) :] = False
     square = np.packbits(bits, axis=1, bitorder="little").view(np.uint64).ravel().copy()
     ids = random.permutation(n_boxes).astype(np.int32)
-    counts = np.full(n_boxes, 5, np.int64)
+    counts = np.full(n_boxes, 5, np.int32)
 
     add_columns(square, ids, 0, counts)
 

@@ -89,13 +89,8 @@ class Simulation:
 
     def plan(self, new_rows: int = 0) -> tuple[MergeStep, ...]:
         budget = merge_budget(new_rows, self.state.rows)
-        return plan_merges(
-            {"store": self.state},
-            EvenFences(),
-            epoch=self.epoch,
-            budget_rows=budget,
-            horizon=self.horizon,
-        )
+        limits = {"epoch": self.epoch, "budget_rows": budget}
+        return plan_merges({"store": self.state}, EvenFences(), **limits, horizon=self.horizon)
 
     def fresh(self, rows: int) -> Piece:
         file = f"commits/{self.epoch:012d}"
@@ -219,10 +214,8 @@ def test_a_run_that_has_half_expired_is_rewritten() -> None:
     state = state.with_run([piece], epoch=0)
 
     def planned(horizon: int) -> int:
-        steps = plan_merges(
-            {"s": state}, EvenFences(), epoch=1, budget_rows=FLOOR_ROWS, horizon={"s": horizon}
-        )
-        return len(steps)
+        limits = {"epoch": 1, "budget_rows": FLOOR_ROWS}
+        return len(plan_merges({"s": state}, EvenFences(), **limits, horizon={"s": horizon}))
 
     assert [planned(50), planned(51)] == [0, 1]
 

@@ -1,7 +1,7 @@
 """A sink that keeps tables in memory, for tests and notebooks.
 
-By default its cursor is not durable either: a new process gets everything that the root still
-holds. With `durable=True` the cursor is kept, and a new process gets what is new.
+By default its cursor is not durable either: a new process gets the newest epochs that the root
+still holds. With `durable=True` the cursor is kept, and a new process gets what is new.
 
 Cost: all rows of its queries, unless `last` bounds them; then at most `last` rows a query and
 one epoch more are held.

@@ -47,7 +47,7 @@ class Access(Protocol):
     def pairs(self, arrays: Arrays, codes: Ints) -> Pairs:
         """Return each (row, box) such that the box holds `codes[:, row]`, once."""
 
-    def count(self, arrays: Arrays, codes: Ints, counts: Ints) -> None:
+    def count(self, arrays: Arrays, codes: Ints, counts: Ints32) -> None:
         """Add to `counts[box]` the number of rows that the box holds."""
 
     def work(self, arrays: Arrays, sample: Ints, n_rows: int, mode: Mode) -> Work:

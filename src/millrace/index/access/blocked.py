@@ -36,7 +36,7 @@ from millrace.index.access.access import (
 )
 from millrace.index.access.statistics import Arrays, Mode, Statistics, Work
 from millrace.kernels import box_block
-from millrace.kernels.arrays import Ints
+from millrace.kernels.arrays import Ints, Ints32
 from millrace.kernels.box_block import CutLists, SortedCut
 
 CUT_ROWS = 2048
@@ -112,7 +112,7 @@ def pairs(arrays: Arrays, codes: Ints) -> Pairs:
     )
 
 
-def count(arrays: Arrays, codes: Ints, counts: Ints) -> None:
+def count(arrays: Arrays, codes: Ints, counts: Ints32) -> None:
     """Add up the rows of each box, 64 rows at a time."""
     lists = _lists(arrays)
     for _, piece in cuts_of(codes, CUT_ROWS):

@@ -147,7 +147,7 @@ def pairs(arrays: Arrays, codes: Ints) -> Pairs:
     return joined(pieces)
 
 
-def count(arrays: Arrays, codes: Ints, counts: Ints) -> None:
+def count(arrays: Arrays, codes: Ints, counts: Ints32) -> None:
     """Add up matches; whole spans at once where there is nothing to check and much to add."""
     ids, columns, checks = (shared(arrays[name]) for name in ("ids", "columns", "checks"))
     steps = None

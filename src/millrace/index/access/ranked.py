@@ -208,7 +208,7 @@ def pairs(arrays: Arrays, codes: Ints) -> Pairs:
     return joined(pieces)
 
 
-def count(arrays: Arrays, codes: Ints, counts: Ints) -> None:
+def count(arrays: Arrays, codes: Ints, counts: Ints32) -> None:
     """Add up the ones of each box's bitmap."""
     for _, cut in _drawn(arrays, codes):
         for terms, ids in cut.groups():

@@ -37,7 +37,7 @@ from millrace.index.access.access import (
 )
 from millrace.index.access.statistics import Arrays, Mode, Statistics, Work
 from millrace.kernels import box_stab
-from millrace.kernels.arrays import Ints
+from millrace.kernels.arrays import Ints, Ints32
 from millrace.kernels.box_stab import Entries, Tree
 
 CUT_ROWS = 4096
@@ -112,7 +112,7 @@ def pairs(arrays: Arrays, codes: Ints) -> Pairs:
     )
 
 
-def count(arrays: Arrays, codes: Ints, counts: Ints) -> None:
+def count(arrays: Arrays, codes: Ints, counts: Ints32) -> None:
     """Add up matches one by one."""
     column, tree, checked = Statistics.of(arrays).column, _tree(arrays), shared(arrays["columns"])
     for _, piece in cuts_of(codes, CUT_ROWS):

@@ -132,7 +132,7 @@ def pairs(arrays: Arrays, codes: Ints) -> Pairs:
     )
 
 
-def count(arrays: Arrays, codes: Ints, counts: Ints) -> None:
+def count(arrays: Arrays, codes: Ints, counts: Ints32) -> None:
     """Add up the rows of each box, 64 rows at a time."""
     table, ids = shared(arrays["table"]), shared(arrays["ids"])
     for _, piece in cuts_of(codes, CUT_ROWS):

@@ -67,6 +67,8 @@ class TextQueries:
         """
         taken, exact = np.zeros(slots.size, np.bool_), np.zeros(slots.size, np.bool_)
         conjuncts = conjuncts_of(condition)
+        # Of an AND inside of an OR only one part gives needles.
+        whole = not any(isinstance(node, Both) for each in conjuncts for node in walk(each))
         clauses = [plans for each in conjuncts if (plans := access_clause(each))][:MOST_CLAUSES]
         values = [[_values(plan, parameters) for plan in plans] for plans in clauses]
         for row in np.flatnonzero(eligible).tolist():
@@ -79,10 +81,14 @@ class TextQueries:
                 continue
             self._take(int(slots[row]), useful)
             taken[row] = True
-            exact[row] = len(useful) == len(conjuncts) and all(
-                _exact(plan, column[row])
-                for plans, columns in zip(clauses, values, strict=True)
-                for plan, column in zip(plans, columns, strict=True)
+            exact[row] = (
+                whole
+                and len(useful) == len(conjuncts)
+                and all(
+                    _exact(plan, column[row])
+                    for plans, columns in zip(clauses, values, strict=True)
+                    for plan, column in zip(plans, columns, strict=True)
+                )
             )
         return taken, exact
 
