@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -32,13 +32,13 @@ from millrace.engine.decide import decide, expired, merges
 from millrace.engine.decision import Decision, Identity, attempts
 from millrace.engine.delivery import Delivery
 from millrace.engine.keeping import old_runs
+from millrace.engine.quarantine import verdicts_of, without_culprits
 from millrace.engine.receipt import Receipt
+from millrace.engine.reconsider import reconsidered, without_order
 from millrace.engine.registry import Registry
 from millrace.engine.settings import Settings
-from millrace.engine.standing import families_in, members_of
 from millrace.engine.statistics import EpochStatistics, measure
-from millrace.engine.supervise import ExecutionError, Supervision, find_culprits
-from millrace.engine.tally import Tally, hidden_lateness, segments_of
+from millrace.engine.supervise import ExecutionError, Supervision
 from millrace.errors import IdentityError, StoreFullError
 from millrace.plan.bind import Functions
 from millrace.state.cuts import StoredFences
@@ -51,9 +51,7 @@ from millrace.time import SECOND, Clock
 
 _logger = logging.getLogger(__name__)
 
-
 MOST_RECONSIDERATIONS = 4
-MOST_PROBED = 4_096
 
 
 class Execution(Protocol):
@@ -229,7 +227,6 @@ class Engine:
         self, decision: Decision, catalog: Catalog, execution: Execution, error: ExecutionError
     ) -> Decision:
         """Find the queries that take the epoch down, and decide to run it without them."""
-        quiet = replace(decision, merges=(), spread=True, probe=True)
 
         def probe(tried: Decision) -> ExecutionError | None:
             patient = Supervision(self._back_off)
@@ -243,26 +240,10 @@ class Engine:
                 else:
                     return None
 
-        guilty = find_culprits(
-            families_in(self.root, catalog),
-            lambda some: probe(replace(quiet, families=some)),
-        )
-        if guilty is None:
+        better = without_culprits(self.root, catalog, decision, probe)
+        if better is None:
             raise error
-        culprits: dict[int, ExecutionError] = {}
-        for family, cause in guilty.items():
-            running = tuple(members_of(self.root, catalog, quiet, family))
-            culprits |= _culprits_in(family, running, quiet, probe, cause)
-        _logger.error("queries quarantined: n=%d cause=%s", len(culprits), error.message)
-        verdicts = {
-            str(qid): [None, "quarantined", cause.message, cause.detail]
-            for qid, cause in culprits.items()
-        }
-        suspended = (*decision.suspended, *culprits)
-        quarantined = {**decision.quarantined, **verdicts}
-        return self._log(
-            self._next_attempt(replace(decision, suspended=suspended, quarantined=quarantined))
-        )
+        return self._log(self._next_attempt(better))
 
     def _commit(
         self,
@@ -316,82 +297,6 @@ class Engine:
             if int(entry.name[7:19]) < self.manifest.epoch - 1:
                 self.root.delete(entry.name)
         self._tidied = True
-
-
-def _culprits_in(
-    family: str,
-    running: tuple[int, ...],
-    quiet: Decision,
-    probe: Callable[[Decision], ExecutionError | None],
-    cause: ExecutionError,
-) -> dict[int, ExecutionError]:
-    """Find the guilty queries of a guilty family; if they are very many, take it whole."""
-    if not 1 < len(running) <= MOST_PROBED:
-        return dict.fromkeys(running, cause)
-
-    def only(some: tuple[int, ...]) -> ExecutionError | None:
-        asked = set(some)
-        silent = tuple(qid for qid in running if qid not in asked)
-        suspended = (*quiet.suspended, *silent)
-        return probe(replace(quiet, families=(family,), suspended=suspended))
-
-    return find_culprits(running, only) or dict.fromkeys(running, cause)
-
-
-def reconsidered(decision: Decision, catalog: Catalog, receipts: list[Receipt]) -> Decision | None:
-    """Return the decision under which the epoch must be run again, or None if it stands."""
-    if any(each.oversize for each in receipts):
-        return replace(decision, spread=True)
-    tallies = [tally for receipt in receipts for tally in receipt.tallies]
-    failed = failures_of(tallies)
-    if failed:  # of a query that fails in an epoch no answer is kept, wherever its rows were
-        suspended = (*decision.suspended, *(int(qid) for qid in failed))
-        quarantined = {**decision.quarantined, **failed}
-        return replace(decision, suspended=suspended, quarantined=quarantined)
-    segments = {}
-    for name, stream in catalog.streams.items():
-        if name in decision.unordered:
-            continue
-        mine = [each for each in tallies if each.stream == name]
-        found, known = segments_of(mine), decision.segments.get(name)
-        # A replay may cut its partitions elsewhere; segments of other cuts make rows late wrongly.
-        moved = known is not None and known != found
-        if moved or hidden_lateness(decision.clocks.get(name, {}), mine, stream.delay):
-            segments[name] = found
-    return replace(decision, segments={**decision.segments, **segments}) if segments else None
-
-
-def without_order(decision: Decision) -> Decision:
-    """Stop believing the order of streams that cut their partitions otherwise at each attempt."""
-    unordered = tuple(sorted({*decision.unordered, *decision.segments}))
-    _logger.warning("order is not stable, rows are judged by the last epoch: streams=%s", unordered)
-    return replace(decision, unordered=unordered, segments={})
-
-
-def failures_of(tallies: Iterable[Tally]) -> dict[str, list[Any]]:
-    """Return the queries that failed: when first, and how."""
-    found: dict[str, list[Any]] = {}
-    for failure in (each for tally in tallies for each in tally.failures):
-        verdict = [failure.time, failure.code, failure.message, ""]
-        known = found.get(str(failure.qid))
-        if known is None or verdict[:3] < known[:3]:
-            found[str(failure.qid)] = verdict
-    return dict(sorted(found.items()))
-
-
-def verdicts_of(decision: Decision, generations: Mapping[int, int]) -> dict[int, dict[str, Any]]:
-    """Return why queries are suspended from this epoch on."""
-    return {
-        int(qid): {
-            "epoch": decision.identity.epoch,
-            "generation": generations.get(int(qid), 0),
-            "time": time_,
-            "code": code,
-            "message": message,
-            "detail": detail,
-        }
-        for qid, (time_, code, message, detail) in decision.quarantined.items()
-    }
 
 
 def _foreign_checkpoint(known: str, found: str) -> IdentityError:

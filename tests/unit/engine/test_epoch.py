@@ -18,10 +18,11 @@ from millrace.connectors.files import Files
 from millrace.connectors.sinks import MemorySink
 from millrace.engine import facts
 from millrace.engine.decision import Decision, Identity
-from millrace.engine.epoch import Execution, reconsidered
+from millrace.engine.epoch import Execution
 from millrace.engine.inprocess import InProcess
 from millrace.engine.local import Feed
 from millrace.engine.receipt import Receipt
+from millrace.engine.reconsider import reconsidered
 from millrace.engine.registry import read_catalog
 from millrace.engine.standing import sources_of
 from millrace.engine.streams import StreamSpec

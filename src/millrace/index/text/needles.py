@@ -26,7 +26,8 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from millrace.errors import PlanError
-from millrace.index.text.patterns import Kind, ascii_runs, longest, read_like, read_regex
+from millrace.index.text.patterns import Kind, ascii_runs, longest, read_like
+from millrace.index.text.regexes import read_regex
 from millrace.plan.expressions import (
     Both,
     Call,

@@ -11,14 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from millrace.index.text.patterns import (
-    KINDS,
-    LikeForm,
-    read_like,
-    read_likes,
-    read_regex,
-    required_literals,
-)
+from millrace.index.text.patterns import KINDS, LikeForm, read_like, read_likes
+from millrace.index.text.regexes import read_regex, required_literals
 from millrace.operators.matching import like
 
 LETTERS = "aAb%_!é\ue000"
