@@ -20,6 +20,7 @@ files cost one read of the footer each, at most 1,000 in a refresh. Memory: 0.35
 from __future__ import annotations
 
 import json
+import logging
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -59,6 +60,13 @@ class DiscoveryOptions:
     max_new_files: int = 1_000
 
 
+LOOSE_PAGES = 64
+"""So many pages are put into one; more, if that one is large and should be written rarely."""
+CHECKED_FILES = 64
+
+_logger = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
     path: str
@@ -72,6 +80,7 @@ class _Known:
     """What the pages say, in memory."""
 
     n_pages: int = 0
+    n_whole: int = 0
     splits: list[FileSplit] = field(default_factory=list)
     rows_before: list[int] = field(default_factory=lambda: [0])
     first_split: dict[str, int] = field(default_factory=dict)
@@ -97,6 +106,7 @@ class Listing:
         self._clock = clock or WallClock()
         self._known = _Known()
         self._checked = 0
+        self._told: set[str] = set()
         self._load()
 
     @property
@@ -115,7 +125,19 @@ class Listing:
                 self._known.n_pages += 1
                 break
             self._load()  # another driver was first; its page stands
+        loose = self._known.n_pages - self._known.n_whole
+        if loose >= max(LOOSE_PAGES, self.n_splits // LOOSE_PAGES):
+            self.compact()
+            self._known.n_whole = self._known.n_pages
+        self._tell_changed()
         return self.n_splits
+
+    def _tell_changed(self) -> None:
+        """Warn of files that were written again after they were listed: that is not read."""
+        for error in self.changed(max_files=CHECKED_FILES):
+            if error.message not in self._told:
+                self._told.add(error.message)
+                _logger.warning("file changed, what is new in it is not read: %s", error.message)
 
     def advance(self, start: int, max_rows: int) -> int:
         """Return the offset behind as many splits as hold `max_rows`, and at least one."""
@@ -182,7 +204,7 @@ class Listing:
         if whole and whole[0] > self._known.n_pages:
             self._known = _Known()
             self._known.add(self._root.get(whole[1]))
-            self._known.n_pages = whole[0]
+            self._known.n_pages = self._known.n_whole = whole[0]
         names = {number: name for number, all_, name in pages if not all_}
         while (name := names.get(self._known.n_pages)) is not None:
             self._known.add(self._root.get(name))

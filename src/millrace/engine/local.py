@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,6 +58,7 @@ class LocalRun:
         self, engine: Engine, bindings: Mapping[str, Binding], functions: Mapping[str, Function]
     ) -> None:
         self._engine = engine
+        self._one_at_a_time = threading.RLock()
         self.rebind(bindings, functions)
         self._stopped = False
 
@@ -66,9 +68,10 @@ class LocalRun:
         for name, rows in streams.items():
             spec = self._engine.registry.catalog.stream(name)
             tasks.append(Task(name, [from_rows(spec, _one_batch(rows), origin="feed")]))
-        execution = InProcess(self._engine.root, tasks, self._functions)
-        epoch = self._engine.manifest.epoch + 1
-        statistics = self._engine.run(execution.identity(epoch), execution)
+        with self._one_at_a_time:
+            execution = InProcess(self._engine.root, tasks, self._functions)
+            epoch = self._engine.manifest.epoch + 1
+            statistics = self._engine.run(execution.identity(epoch), execution)
         assert statistics is not None, "an epoch beyond the last one is new"
         return statistics
 

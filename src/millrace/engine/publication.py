@@ -99,7 +99,7 @@ class Publisher:
         thread = None if self._merge is None else self._merge.thread
         return thread is not None and thread.is_alive()
 
-    def close(self) -> None:
+    def await_merge(self) -> None:
         """Wait for a merge that is being written; nobody else may delete its file meanwhile."""
         thread = None if self._merge is None else self._merge.thread
         if thread is not None:

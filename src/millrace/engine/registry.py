@@ -36,7 +36,7 @@ from millrace.engine.registry_state import (
     restored,
     spelt,
 )
-from millrace.errors import CorruptionError, StoreError, UnknownNameError
+from millrace.errors import CorruptionError, FencedError, StoreError, UnknownNameError
 from millrace.plan.bind import Functions
 from millrace.state import container
 from millrace.state.container import Container
@@ -78,6 +78,7 @@ class Registry:
         self._state, self._check = state, check
         self._publisher = Publisher(root)
         self._logged_entries = self._logged_bytes = self._snapshot_bytes = 0
+        self._closed = False
         self._waiting: list[_Request] = []
         self._queue = threading.Lock()
         self._lock = threading.RLock()
@@ -154,17 +155,28 @@ class Registry:
                 request.done = True
 
     def _write(self, requests: list[_Request]) -> None:
+        if self._closed:
+            raise StoreError("the session is closed", hint="Open a new one.")
         failpoints.reach("register.before")
         self._check()
         changes, tables = _joined(requests)
         entry = container.pack({"changes": changes}, _packed(tables))
-        self._log.append(self._number + 1, entry)
+        self._append(entry)
         self._number += 1
         self._logged_entries += 1
         self._logged_bytes += sum(each.nbytes for each in entry)
         self._state.apply(changes, tables)
         failpoints.reach("register.after")
         self._tidy()
+
+    def _append(self, entry: list[memoryview]) -> None:
+        """Write the next entry; one that is there although writing it failed stands."""
+        try:
+            self._log.append(self._number + 1, entry)
+        except FencedError:
+            raise
+        except (StoreError, OSError):
+            self._log.append(self._number + 1, entry)  # to write the same again does nothing
 
     def _tidy(self) -> None:
         """Take a snapshot when one is due; the change before it stands though this may fail."""
@@ -211,8 +223,14 @@ class Registry:
             return self._publisher.read(file, functions)
 
     def close(self) -> None:
-        """Write nothing more."""
-        self._publisher.close()
+        """Write nothing more; what is being written is waited for."""
+        with self._lock:
+            self._closed = True
+        self.await_merge()
+
+    def await_merge(self) -> None:
+        """Wait for index files that are being merged beside the epochs."""
+        self._publisher.await_merge()
 
     def ids_of(self, family: Family) -> Qids:
         """Return the ids of a family's queries, ascending."""

@@ -65,6 +65,8 @@ class RegistryState:
                 feed = before.feed(change["name"])
                 population.drop_families(feed.stream, set(before.families_of(feed.name)))
                 population.names.pop(feed.name, None)
+            case "drop stream":  # its queries are gone; another of that name begins without them
+                population.blocks.pop(change["name"], None)
             case "pause":
                 population.paused |= set(change["qids"])
             case "resume":

@@ -173,7 +173,10 @@ class Analyst:
                 atom = self._points(column, points)
                 return None if atom is None else [atom]
             case Like(column, pattern, _, ignore_case) if (
-                self._of_row(column) and _of_query(pattern) and not ignore_case
+                self._of_row(column)
+                and _of_query(pattern)
+                and not ignore_case
+                and is_text(self._type(column))
             ):
                 return [Atom(column, self._type(column), "like", pattern=literal)]
             case IsNull(column) if self._of_row(column) and has_codes(self._type(column)):
@@ -186,7 +189,7 @@ class Analyst:
 
     def _truth(self, literal: Expression) -> Clause | None:
         """Take a test that is the same for all queries as a column of its own."""
-        if not self._of_row(literal) or has_text_tests(literal):
+        if not self._of_row(literal) or has_text_tests(literal, self._functions):
             return None
         true = Bound(Literal(value=True))
         return (Atom(literal, pa.bool_(), low=true, high=true),)

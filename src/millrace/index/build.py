@@ -79,6 +79,7 @@ def build_index(
 class _Builder:
     def __init__(self, families: Sequence[Standing], schema: Schema, functions: Functions) -> None:
         self._families = families
+        self._functions = frozenset(functions)
         analyst = Analyst(schema, functions)
         self._analyses = [analyst.analyse(each.selection.condition) for each in families]
         self._drafts = [
@@ -135,15 +136,16 @@ class _Builder:
         self, boxes: list[Boxes], verify: Bools
     ) -> tuple[list[dict[str, Any]], list[Boxes]]:
         """Take the queries out of the boxes that are better found by the texts they need."""
-        n_points, texts, left = _point_counts(boxes), TextQueries(), []
+        n_points, left = _point_counts(boxes), []
+        texts = TextQueries(functions=self._functions)
         settled = np.zeros(self._qids.size, np.bool_)
         parts = zip(self._families, self._analyses, self._slots, boxes, strict=True)
         for family, analysis, slots, each in parts:
             condition = analysis.condition
-            if condition is None or not has_text_tests(condition):
+            if condition is None or not has_text_tests(condition, self._functions):
                 left.append(each)
                 continue
-            hidden = has_text_tests(analysis.residual)
+            hidden = has_text_tests(analysis.residual, self._functions)
             eligible = each.verify | hidden
             for key, mine in _keyed(each, n_points):
                 if key is not None:

@@ -25,6 +25,7 @@ from millrace.index.access import METHODS
 from millrace.index.chooser import choose
 from millrace.index.codes import NULL_CODE, codes_of
 from millrace.index.run import Group, IndexRun, StoredFamily
+from millrace.index.text.group import TextIndex
 from millrace.index.verify import Verifier
 from millrace.kernels.arrays import Bools, Ints, Ints32
 from millrace.operators.evaluate import Function, Memo, evaluate
@@ -160,8 +161,7 @@ class Matcher:
     def count(self, batch: pa.RecordBatch, wanted: Sequence[Bools | None]) -> None:
         """Count the rows that satisfy each query; `counts` tells how many there were in all."""
         codes = BatchCodes(batch, self._functions)
-        for number, source in enumerate(self._sources):
-            asked = wanted[number]
+        for number, asked in enumerate(wanted):
             if asked is not None and not asked.any():
                 continue
             live = self._live_of(number, "count", asked)
@@ -171,7 +171,7 @@ class Matcher:
                     self._count_boxes(number, group, codes, live)
                 elif group.methods:
                     doubtful.append(group)
-            if doubtful or source.run.texts is not None:
+            if doubtful or live.texts is not None:
                 self._count_pairs(number, doubtful, codes, asked)
             live = self._live_of(number, "count", asked)
             for slot, rows in self._scanned(number, codes, live):
@@ -234,7 +234,7 @@ class Matcher:
                 n_pairs += self._candidates(number, group, codes, live)[0].size
             else:
                 n_pairs += group.slots.size * codes.batch.num_rows
-        texts = self._sources[number].run.texts
+        texts = live.texts
         return n_pairs if texts is None else n_pairs + texts.find(codes.batch)[0].size
 
     def _found(
@@ -246,11 +246,10 @@ class Matcher:
         asked: Bools | None,
     ) -> tuple[Ints32, Ints32]:
         """Return the pairs of some groups, and of those that are found by their texts."""
-        run = self._sources[number].run
         live = self._live_of(number, purpose, asked)
         found = [self._candidates(number, group, codes, live) for group in groups]
-        if run.texts is not None:
-            found.append(run.texts.find(codes.batch))
+        if live.texts is not None:
+            found.append(live.texts.find(codes.batch))
         live = self._live_of(number, purpose, asked)  # some may just have failed
         return self._verifier(number, codes).true(*live.narrowed(*_joined(found)))
 
@@ -337,11 +336,12 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Live:
-    """Who of a file is out (None: nobody), and the columns and groups that the others need."""
+    """Who of a file is out (None: nobody), and what the others need: columns, groups, texts."""
 
     out: Bools | None
     columns: frozenset[int]
     groups: list[Group]
+    texts: TextIndex | None
 
     @classmethod
     def of(cls, run: IndexRun, out: Bools | None) -> Self:
@@ -352,7 +352,10 @@ class _Live:
             families = [run.families[number] for number in np.flatnonzero(n_live).tolist()]
             groups = [each for each in run.groups if not out[each.slots].all()]
         columns = frozenset(column for each in families for column in each.columns)
-        return cls(out, columns, groups)
+        texts = run.texts
+        if texts is not None and out is not None and out[texts.slots].all():
+            texts = None
+        return cls(out, columns, groups, texts)
 
     def narrowed(self, rows: Ints32, slots: Ints32) -> tuple[Ints32, Ints32]:
         if self.out is None or not slots.size:

@@ -140,7 +140,7 @@ def constant(cursor: Cursor) -> Scalar:
                 return constants.to_bytes(token.text)
             case TokenType.NUMBER if kind is None:
                 number = constants.number_of(token.text)
-                return -number if negative else number
+                return constants.negative(number) if negative else number
             case _:
                 cursor.index -= 1
                 cursor.fail("a constant was expected here")

@@ -133,6 +133,11 @@ def number_of(text: str) -> int | Decimal | float:
     return _number(text)
 
 
+def negative(number: int | Decimal | float) -> int | Decimal | float:
+    """Return a number with the other sign, all its digits kept."""
+    return number.copy_negate() if isinstance(number, Decimal) else -number
+
+
 def _number(value: Scalar) -> Decimal:
     try:
         return Decimal(str(value))

@@ -12,6 +12,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from millrace.lang.constants import negative
 from millrace.lang.leaves import Leaves
 from millrace.lang.notes import Origin
 from millrace.lang.refusals import AGGREGATES, aggregate_refused, node_refused, only
@@ -90,7 +91,7 @@ class Translator(Leaves):
         if folded and isinstance(operand, Literal) and not isinstance(operand.value, str | bytes):
             assert isinstance(operand.value, int | float | Decimal)
             negated = Origin(node.this.meta["start"], negated=True)
-            return self.notes.at(Literal(-operand.value), span_of(node), negated)
+            return self.notes.at(Literal(negative(operand.value)), span_of(node), negated)
         return Negative(operand)
 
     def _paren(self, node: exp.Paren) -> Expression:

@@ -19,6 +19,8 @@ from millrace.operators.read_text import read_text
 from millrace.operators.vectors import Datum, Vector, datum_of, elementwise, masked, vector
 from millrace.plan.types import DOUBLE, INSTANTS, NUMBERS, kind_of, scale_of
 
+_EXACT = 2.0**53  # doubles below it are exact to a whole number
+
 _DAY = 86_400_000_000
 
 
@@ -78,12 +80,30 @@ def _from_floats(found: Vector, target: pa.DataType) -> pa.Array:
         whole = np.rint(values)
     else:
         with np.errstate(over="ignore", invalid="ignore"):
-            whole = half_away(values * float(10**target.scale))
+            product = values * float(10**target.scale)
+        if (np.abs(product) >= _EXACT).any():
+            return _fitting(_exact_digits(values, target.scale), valid, target)
+        whole = half_away(product)
     small = np.abs(whole) < 2.0**63
     if small.all():
         return _fitting(whole.astype(np.int64), valid, target)
     whole = np.where(np.isinf(whole), 1e300, whole)
     return _fitting(np.array([int(each) for each in whole.tolist()], object), valid, target)
+
+
+def _exact_digits(values: np.ndarray, scale: int) -> np.ndarray:
+    """Return the digits of decimals that are nearest to doubles, however large they are."""
+    found = []
+    for value in values.tolist():
+        product = value * float(10**scale)
+        if abs(product) < _EXACT:
+            found.append(int(half_away(np.array([product]))[0]))
+        else:
+            above, below = value.as_integer_ratio()
+            whole, rest = divmod(abs(above) * 10**scale, below)
+            digits = whole + (2 * rest >= below)
+            found.append(digits if value >= 0 else -digits)
+    return np.array(found, object)
 
 
 def half_away(values: np.ndarray) -> np.ndarray:

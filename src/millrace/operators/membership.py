@@ -12,7 +12,7 @@ import pyarrow.types as tests
 from millrace.operators.cast import cast
 from millrace.operators.compare import as_type, compare
 from millrace.operators.vectors import Datum, as_array, masked, null, vector
-from millrace.plan.types import INSTANTS, common_type, kind_of
+from millrace.plan.types import INSTANTS, common_type, kind_of, scale_of
 from millrace.schema import TIMESTAMP
 
 
@@ -20,12 +20,23 @@ def among(operand: Datum, options: Sequence[Datum]) -> Datum:
     """Return whether the operand equals an option: unknown if not, and an option is NULL."""
     constants = [each for each in options if isinstance(each, pa.Scalar)]
     truth: Datum = pa.scalar(value=False)
+    if not _of_one_type([operand.type, *(each.type for each in constants)]):
+        constants = []
     if constants:
         truth = among_constants(operand, _gathered(operand, constants))
     for each in options:
-        if not isinstance(each, pa.Scalar):
+        if not constants or not isinstance(each, pa.Scalar):
             truth = pc.or_kleene(truth, compare("=", operand, each))
     return truth
+
+
+def _of_one_type(types: Sequence[pa.DataType]) -> bool:
+    """Say whether a type holds the values of all these; of decimals, none has 39 digits."""
+    if any(map(tests.is_floating, types)) or not any(map(tests.is_decimal, types)):
+        return True
+    exact = [each for each in types if not tests.is_null(each)]
+    whole = [each.precision - each.scale if tests.is_decimal(each) else 19 for each in exact]
+    return max(whole) + max(map(scale_of, exact)) <= 38
 
 
 def _gathered(operand: Datum, constants: Sequence[pa.Scalar]) -> pa.Array:
@@ -41,6 +52,8 @@ def among_constants(operand: Datum, options: pa.Array) -> Datum:
     """Return whether the operand is one of the values of an array, by a hash table."""
     if not len(options):
         return pa.scalar(value=False)
+    if not _of_one_type([operand.type, options.type]):
+        return among(operand, list(options))
     operand, options = _aligned(operand, options)
     if tests.is_null(options.type) or options.null_count == len(options):
         return null(pa.bool_())

@@ -58,8 +58,9 @@ def _plan(session: Session, selection: Selection) -> list[str]:
     lines = [f"stream   {selection.stream}: each row is answered in the epoch in which it arrives"]
     lines += [f"index    {_clause(clause)}" for clause in analysis.clauses]
     condition = selection.condition
-    plans = access_clause(condition) if condition is not None else None
-    if plans and has_text_tests(condition):
+    functions = session.function_types
+    plans = access_clause(condition, functions) if condition is not None else None
+    if plans and has_text_tests(condition, functions):
         columns = ", ".join(dict.fromkeys(each.column for each in plans))
         lines.append(f"texts    one pass over {columns} finds the rows that may match")
     lines.append(_residual(analysis))

@@ -13,8 +13,10 @@ from __future__ import annotations
 import glob
 import logging
 import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,6 +28,10 @@ from millrace.time import SECOND, to_micros
 
 if TYPE_CHECKING:
     from millrace.session.template import Rows, Template
+
+SETTLE_NS = 300_000_000
+"""A file that was written to less than that ago may be half written."""
+TRIES = 40
 
 _logger = logging.getLogger(__name__)
 
@@ -95,7 +101,30 @@ def read_rows(pattern: str) -> pa.Table:
     paths = sorted(glob.glob(pattern))  # noqa: PTH207  a pattern may be absolute
     if not paths:
         raise SourceError(f'file "{pattern}" does not exist')
-    return pa.concat_tables([_read_file(each) for each in paths], promote_options="default")
+    before = _settled(paths)
+    tables = [_read_file(each) for each in paths]
+    after = {each: _status(each) for each in sorted(glob.glob(pattern))}  # noqa: PTH207
+    if after != before:
+        raise SourceError(f'file "{pattern}" was written while it was read')
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def _settled(paths: list[str]) -> dict[str, tuple[int, int, int]]:
+    """Wait until nobody has written to files for a moment; return their status."""
+    for _ in range(TRIES):
+        found = {each: _status(each) for each in paths}
+        if time.time_ns() - max(modified for _, _, modified in found.values()) > SETTLE_NS:
+            return found
+        time.sleep(SETTLE_NS / 2e9)
+    raise SourceError(f'file "{paths[0]}" is being written')
+
+
+def _status(path: str) -> tuple[int, int, int]:
+    try:
+        status = Path(path).stat()
+    except OSError as cause:
+        raise SourceError(f'file "{path}" cannot be read', detail=f"{cause}.") from cause
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _read_file(path: str) -> pa.Table:

@@ -10,7 +10,10 @@ import pyarrow as pa
 
 from millrace.engine import facts
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.stores import answer_store
+from millrace.errors import PlanError, StoreError
 from millrace.session.reading import answers
+from millrace.state.manifest import Manifest
 
 if TYPE_CHECKING:
     from millrace.session.session import Session
@@ -57,20 +60,45 @@ class Query:
             The epoch after which to begin, such as the last `_epoch` seen; now by default.
         timeout
             End when nothing has come for so many seconds; None waits for ever.
+
+        Raises
+        ------
+        StoreError
+            If answers that were not yielded yet are no longer kept.
         """
         engine = self._session.engine
+        if not self.feed.keep:
+            raise PlanError(
+                f'no answers of "{self.feed.name}" are kept',
+                hint="Declare it with keep=10_000, or so; or attach a sink, which misses none.",
+            )
         seen = engine.manifest.epoch if after is None else after
         waited = time.monotonic()
-        while timeout is None or time.monotonic() - waited <= timeout:
+        while True:
             manifest = engine.manifest
             if manifest.epoch > seen:
+                self._require_kept(manifest, seen)
                 table = answers(engine.root, manifest, self.feed, self.id, first=seen + 1)
                 seen = manifest.epoch
                 if table.num_rows:
                     yield table
                     waited = time.monotonic()
+            elif timeout is not None and time.monotonic() - waited >= timeout:
+                return
             else:
                 time.sleep(POLL_SECONDS)
+
+    def _require_kept(self, manifest: Manifest, seen: int) -> None:
+        """Refuse to go on behind a gap: a reader that is slow, or was away, is to know of it."""
+        state = manifest.stores.get(answer_store(self.feed, "rows"))
+        if state is not None and state.dropped_epoch > seen:
+            raise StoreError(
+                f'answers of "{self.feed.name}" after epoch {seen} are no longer kept',
+                detail=f"Those up to epoch {state.dropped_epoch} have made room for newer ones; "
+                f"{self.feed.keep:,} rows are kept.",
+                hint=f"Go on with changes(after={state.dropped_epoch}), keep more, or attach a "
+                "sink, which misses none.",
+            )
 
     def pause(self) -> None:
         """Answer nothing from the next epoch on, until `resume`."""

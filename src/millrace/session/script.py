@@ -247,7 +247,9 @@ class Script:
         rows = found.rows() if isinstance(found, Template) else found.results()
         where = tree.args.get("where")
         assert isinstance(tree, exp.Query), "a statement that reads is a query"
-        if [type(each) for each in tree.selects] != [exp.Star]:
+        clauses = {key for key, value in tree.args.items() if value}
+        plain = clauses <= {"expressions", "from", "from_", "where"}
+        if not plain or [type(each) for each in tree.selects] != [exp.Star]:
             return self._projected(asked.query, name, rows)
         return rows if where is None else self._where(rows, Parsed(where.this, asked.query.source))
 

@@ -13,6 +13,7 @@ sources exist only in its own memory); a declaration that contradicts the root i
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -38,9 +39,11 @@ from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_s
 from millrace.engine.streams import StreamSpec
 from millrace.errors import PlanError
 from millrace.operators.select import Function
+from millrace.operators.typed_function import TypedFunction
 from millrace.plan.bind import bind_selection
 from millrace.plan.nodes import Selection
 from millrace.schema import Column, Schema, type_named
+from millrace.session.following import Following
 from millrace.session.query import Query
 from millrace.session.registration import Registration
 from millrace.session.template import Template
@@ -79,6 +82,8 @@ class Session:
     ) -> None:
         self._root = open_root(Path(root)) if isinstance(root, str | os.PathLike) else root
         self._clock = clock or WallClock()
+        self.updating = threading.RLock()
+        self.followers: list[Following] = []
         self._fence = Fence.acquire(self._root, who="millrace engine")
         try:
             self._backend = _backend(spark, self._fence)
@@ -95,7 +100,7 @@ class Session:
 
     def function(self, name: str, function: Callable[..., pa.Array], *, returns: str) -> None:
         """Make a vectorised function known to queries: Arrow arrays in, one array out."""
-        self._functions[name] = function
+        self._functions[name] = TypedFunction(name, function, type_named(returns))
         self._function_types[name] = type_named(returns)
         if self._run is not None:
             self._run.rebind(self._bindings, self._functions)
@@ -321,6 +326,8 @@ class Session:
         if self._run is not None:
             self._run.stop()
             self._run = None
+        for following in self.followers:
+            following.stop()
         self.engine.delivery.drain(drain)
         self.engine.delivery.stop()
         self.engine.registry.close()

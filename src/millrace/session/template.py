@@ -110,6 +110,10 @@ class Template:
                 f'column "{QUERY}" is missing',
                 hint="It says which queries to change, by their ids.",
             )
+        with self._session.updating:  # between reading the other columns and writing them back
+            self._update(given)
+
+    def _update(self, given: pa.Table) -> None:
         ids = given.column(QUERY).cast(pa.uint64()).combine_chunks()
         before = self._rows_of(ids)
         some = {name: kind for name, kind in self.feed.parameters if name in given.column_names}
@@ -145,7 +149,9 @@ class Template:
             How often to look. A row that is new becomes a query, one that has gone is dropped,
             and the others stay as they are; a change is taken over whole or not at all.
         """
-        return Following(self, source, every)
+        following = Following(self, source, every)
+        self._session.followers.append(following)
+        return following
 
     def rows(self) -> pa.Table:
         """Return the parameters of all its queries, with their ids."""

@@ -117,8 +117,18 @@ class SparkRun:
         return self._failure
 
     def nudge(self) -> None:
-        """Let Spark call an epoch, though no row may have arrived."""
-        self._control.move(registry=self._engine.registry.catalog.sequence, tick=WallClock().now())
+        """Let Spark call an epoch, though no row may have arrived.
+
+        What is to take effect is durable already, so that it cannot fail: if the file cannot be
+        written, the next row or timer brings the epoch.
+        """
+        if self._ended.is_set():
+            return
+        sequence = self._engine.registry.catalog.sequence
+        try:
+            self._control.move(registry=sequence, tick=WallClock().now())
+        except OSError as error:
+            _logger.warning("epoch not asked for, it will come later: %s", error)
 
     def rebind(self, bindings: Mapping[str, Binding], functions: Mapping[str, Function]) -> None:
         """Finish the epoch in flight and go on with other sources or functions."""

@@ -82,6 +82,8 @@ class StoreState:
     spec: StoreSpec
     runs: tuple[Run, ...] = ()
     next_id: int = 0
+    dropped_epoch: int = -1
+    """The newest epoch of which rows were dropped."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -108,7 +110,12 @@ class StoreState:
     def without(self, ids: Collection[int]) -> Self:
         """Drop runs."""
         kept = (run for run in self.runs if run.id not in ids)
-        return replace(self, runs=tuple(_consuming(run, ids) for run in kept))
+        epochs = [run.epoch for run in self.runs if run.id in ids]
+        return replace(
+            self,
+            runs=tuple(_consuming(run, ids) for run in kept),
+            dropped_epoch=max([self.dropped_epoch, *epochs]),
+        )
 
     def merged(self, progress: MergeProgress) -> Self:
         """Trim the inputs of a slice and append what it wrote to the output."""
@@ -135,13 +142,14 @@ class StoreState:
 
     def to_json(self) -> list[Any]:
         """Give a compact JSON form."""
-        return [self.spec.to_json(), [run.to_json() for run in self.runs], self.next_id]
+        runs = [run.to_json() for run in self.runs]
+        return [self.spec.to_json(), runs, self.next_id, self.dropped_epoch]
 
     @classmethod
     def from_json(cls, fields: list[Any]) -> Self:
         """Read what `to_json` gave."""
-        spec, runs, next_id = fields
-        return cls(StoreSpec.from_json(spec), tuple(map(Run.from_json, runs)), next_id)
+        spec, runs, next_id, *more = fields  # the first roots do not say what was dropped
+        return cls(StoreSpec.from_json(spec), tuple(map(Run.from_json, runs)), next_id, *more)
 
 
 def _check_disjoint(pieces: Sequence[Piece]) -> None:

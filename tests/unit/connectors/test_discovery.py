@@ -226,3 +226,27 @@ def test_ten_thousand_known_files_are_looked_through_quickly(root: Root, data: P
     listed.refresh()
 
     assert time.perf_counter() - start < 1.0  # 0.02 s on an idle machine
+
+
+def test_many_pages_are_put_into_one_by_themselves(root: Root, data: Path) -> None:
+    listed = listing(root, data)
+    for number in range(150):
+        put(data, f"{number:03d}.ndjson", seconds=number)
+        assert listed.refresh() == number + 1
+
+    assert len(root.list("sources/")) <= 64
+    assert names(listing(root, data)) == [f"{number:03d}.ndjson" for number in range(150)]
+
+
+def test_a_file_that_is_written_again_is_told_once(
+    root: Root, data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(data, "a.ndjson", seconds=1)
+    listed = listing(root, data)
+    listed.refresh()
+    put(data, "a.ndjson", seconds=2, rows=3)
+
+    assert [listed.refresh() for _ in range(3)] == [1, 1, 1]
+    told = [each.getMessage() for each in caplog.records]
+    assert len(told) == 1
+    assert "a.ndjson" in told[0]

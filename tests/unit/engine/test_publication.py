@@ -205,7 +205,7 @@ class Merging:
     def finish(self, registry: Registry) -> None:
         assert self.begun.wait(10)
         self.go_on.set()
-        registry.close()
+        registry.await_merge()
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ def test_a_merge_that_fails_changes_nothing_and_is_tried_again(
     add(registry)
 
     assert sizes(root, registry) == [1, 1, 1, 1, 1]
-    registry.close()
+    registry.await_merge()
     add(registry)
     assert sizes(root, registry) == [1, 5]
 

@@ -7,7 +7,7 @@ found are candidates; their whole condition is evaluated, unless the needle says
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,11 +37,11 @@ _CLAUSE_BITS, _SLOT_BITS = 6, 31
 _TEXT_CALLS = frozenset({"contains", "starts_with", "ends_with"})
 
 
-def has_text_tests(condition: Expression | None) -> bool:
-    """Say whether a condition looks for patterns in texts."""
+def has_text_tests(condition: Expression | None, functions: Collection[str] = ()) -> bool:
+    """Say whether a condition looks for patterns in texts; `functions` are registered ones."""
+    ours = _TEXT_CALLS.difference(functions)
     return condition is not None and any(
-        isinstance(each, Like | Matches)
-        or (isinstance(each, Call) and each.function in _TEXT_CALLS)
+        isinstance(each, Like | Matches) or (isinstance(each, Call) and each.function in ours)
         for each in walk(condition)
     )
 
@@ -57,6 +57,7 @@ class TextQueries:
     slots: list[int] = field(default_factory=list)
     clauses: list[int] = field(default_factory=list)
     n_clauses: dict[int, int] = field(default_factory=dict)
+    functions: Collection[str] = ()
 
     def add(
         self, condition: Expression, parameters: pa.RecordBatch, slots: Ints32, eligible: Bools
@@ -69,7 +70,8 @@ class TextQueries:
         conjuncts = conjuncts_of(condition)
         # Of an AND inside of an OR only one part gives needles.
         whole = not any(isinstance(node, Both) for each in conjuncts for node in walk(each))
-        clauses = [plans for each in conjuncts if (plans := access_clause(each))][:MOST_CLAUSES]
+        chosen = [access_clause(each, self.functions) for each in conjuncts]
+        clauses = [plans for plans in chosen if plans][:MOST_CLAUSES]
         values = [[_values(plan, parameters) for plan in plans] for plans in clauses]
         for row in np.flatnonzero(eligible).tolist():
             found = [

@@ -90,11 +90,13 @@ class NeedlePlan:
     escape: str | None = None
 
 
-def access_clause(condition: Expression) -> tuple[NeedlePlan, ...] | None:
+def access_clause(
+    condition: Expression, functions: Collection[str] = ()
+) -> tuple[NeedlePlan, ...] | None:
     """Choose plans such that a row that fulfils the condition holds a needle of one of them.
 
     None if there are none. A needle of a constant pattern is at least `SHORTEST` bytes long; of
-    a parameter, `needles_of` tells.
+    a parameter, `needles_of` tells. Of `functions`, which are registered, nothing is known.
 
     Examples
     --------
@@ -102,17 +104,18 @@ def access_clause(condition: Expression) -> tuple[NeedlePlan, ...] | None:
     (NeedlePlan(column='line', pattern=Literal(value='%disk%full%'), form='like', ...),)
     """
     if isinstance(condition, Both):
-        clauses = [access_clause(each) for each in _flat(condition, Both)]
+        clauses = [access_clause(each, functions) for each in _flat(condition, Both)]
         return max((each for each in clauses if each), key=_rank, default=None)
     if isinstance(condition, Either):
         plans: dict[NeedlePlan, None] = {}
         for branch in _flat(condition, Either):
-            clause = access_clause(branch)
+            clause = access_clause(branch, functions)
             if clause is None:
                 return None
             plans.update(dict.fromkeys(clause))
         return tuple(plans)
-    plans_here = _plans(condition)
+    foreign = isinstance(condition, Call) and condition.function in functions
+    plans_here = () if foreign else _plans(condition)
     useful = plans_here and all(_length(plan) >= SHORTEST for plan in plans_here)
     return plans_here if useful else None
 

@@ -167,6 +167,8 @@ class _Reader:
             if "i" in (head[1] or "") and not self._fold:
                 raise _Folds
             if head[2] == ")":
+                if _REPEAT.match(self._regex, self._at):
+                    raise _Foreign  # RE2 repeats what stands before the flags
                 return _NOTHING
         part = self._alternatives()
         if self._take() != ")":

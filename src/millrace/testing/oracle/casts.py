@@ -69,12 +69,9 @@ def _half_up(value: Decimal, scale: int) -> Decimal:
 
 
 def _decimal(value: Any, target: pa.DataType) -> Decimal | None:  # noqa: ANN401
-    """Round to the scale; a double after it was multiplied as a double."""
+    """Round to the scale; a double after it was multiplied as one, while that is exact."""
     scale = target.scale
-    if isinstance(value, float):
-        product = value * float(10**scale)
-        if math.isinf(product):
-            return None
+    if isinstance(value, float) and abs(product := value * float(10**scale)) < 2.0**53:
         rounded = Decimal(f"{_half_up(Decimal(product), 0):f}E-{scale}")
     else:
         rounded = _half_up(Decimal(value), scale)

@@ -210,3 +210,9 @@ def test_the_literals_of_a_regex(regex: str, literals: list[str]) -> None:
 )
 def test_a_regex_that_could_explode_does_not(regex: str) -> None:
     assert all(len(literal) <= 64 for literal in required_literals(regex))
+
+
+def test_a_repetition_behind_flags_gives_no_needle() -> None:
+    """RE2 repeats what stands before the flags: here the r."""
+    assert read_regex("error(?i)?").literals == ()
+    assert read_regex("(?i)error").literals == ("error",)
