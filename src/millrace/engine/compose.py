@@ -66,7 +66,7 @@ def compose(
         added=_added(placed),
         facts={
             **_facts(manifest, catalog, decision, tallies),
-            "suspended": {str(qid): verdict for qid, verdict in suspended.items()},
+            **_verdicts(manifest, suspended),
             "counts": _counts(manifest, tallies),
         },
     )
@@ -142,6 +142,14 @@ def _facts(
         "query": decision.identity.query,
         "digests": digests[-facts.N_DIGESTS :],
     }
+
+
+def _verdicts(
+    manifest: Manifest, suspended: Mapping[int, Mapping[str, Any]]
+) -> dict[str, Mapping[str, Any]]:
+    """Spell who is suspended if that has changed: it may be a million queries."""
+    spelt = {str(qid): verdict for qid, verdict in suspended.items()}
+    return {} if spelt == manifest.facts.get("suspended") else {"suspended": spelt}
 
 
 def _counts(manifest: Manifest, tallies: list[Tally]) -> dict[str, int]:

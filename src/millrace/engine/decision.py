@@ -9,6 +9,7 @@ tasks in an order that makes some of them late. The newest attempt is the one in
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -83,6 +84,7 @@ class Decision:
         spelt = {name: getattr(self, name) for name in self.__slots__}
         spelt["identity"] = asdict(self.identity)
         spelt["merges"] = [each.to_json() for each in self.merges]
+        spelt["suspended"] = _stretches(self.suspended)
         return spelt
 
     @classmethod
@@ -92,7 +94,7 @@ class Decision:
             **{
                 **spelt,
                 "identity": Identity(**spelt["identity"]),
-                "suspended": tuple(spelt["suspended"]),
+                "suspended": tuple(_each(spelt["suspended"])),
                 "families": None if spelt["families"] is None else tuple(spelt["families"]),
                 "unordered": tuple(spelt["unordered"]),
                 "shards": tuple(spelt["shards"]),
@@ -121,6 +123,28 @@ class Decision:
         """Read a logged decision."""
         spelt = container.Container.open(root, file).meta
         return cls.from_json(first_format.decision(root, spelt))
+
+
+def _stretches(qids: Iterable[int]) -> list[list[int]]:
+    """Spell ids as stretches, the first and how many: a family may be suspended as a whole.
+
+    >>> _stretches((7, 3, 4, 5))
+    [[3, 3], [7, 1]]
+    """
+    found: list[list[int]] = []
+    for qid in sorted(set(qids)):
+        if found and qid == sum(found[-1]):
+            found[-1][1] += 1
+        else:
+            found.append([qid, 1])
+    return found
+
+
+def _each(stretches: Iterable[list[int] | int]) -> Iterator[int]:
+    """Read what `_stretches` wrote; the first roots list each id."""
+    for each in stretches:
+        first, count = each if isinstance(each, list) else (each, 1)
+        yield from range(first, first + count)
 
 
 def attempts(root: Root, epoch: int) -> list[str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
@@ -156,7 +157,7 @@ def type_beside(
     if all(isinstance(each, str) for each in values):
         return _text_beside(values, kind)
     if not all(isinstance(each, int | Decimal | float) for each in values):
-        return Typed(constants.NATURAL[type(values[0])])
+        return Typed(_natural(values))
     exact = not any(isinstance(each, float) for each in values)
     whole = all(isinstance(each, int) for each in values)
     if kind == "floating" or not exact or (kind not in ("integer", "decimal") and not whole):
@@ -167,6 +168,16 @@ def type_beside(
         return Typed("bigint")
     floor = 0 if computed or other is None else scale_of(other)
     return Typed(decimal_name(values, floor), floor)
+
+
+def _natural(values: Sequence[Scalar]) -> str:
+    """Return the type of constants that are not all texts or numbers; texts follow instants."""
+    instants = [each for each in values if isinstance(each, date)]
+    texts = [each for each in values if isinstance(each, str)]
+    if not instants or not texts:
+        return constants.NATURAL[type(values[0])]
+    exact = any(isinstance(each, datetime) for each in instants)
+    return "timestamp" if exact else date_name(texts)
 
 
 def decimal_name(values: Sequence[Scalar], floor: int) -> str:

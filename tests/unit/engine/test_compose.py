@@ -109,3 +109,16 @@ def test_a_dropped_query_keeps_its_store_while_answers_wait_and_a_stream_does_no
     after = apply(manifest, empty)
     assert sorted(after.stores) == ["dead letters", "results/q.1"]
     assert after.facts["clocks"] == {}
+
+
+def test_verdicts_are_told_again_only_when_they_change() -> None:
+    verdicts = {1: {"generation": 0}}
+    before = apply(Manifest(), composed(receipts(), suspended=verdicts))
+
+    def facts(suspended: dict[int, dict[str, int]]) -> dict[str, Any]:
+        delta = compose(before, catalog(), decision(1), [], term=1, dropped={}, suspended=suspended)
+        return dict(delta.facts)
+
+    assert "suspended" not in facts(verdicts)
+    assert facts({})["suspended"] == {}
+    assert facts({1: {"generation": 1}})["suspended"] == {"1": {"generation": 1}}
