@@ -12,7 +12,7 @@ SAY   := @printf '== %s\n'
 
 # Two halves of the tests without Java that take about as long, so that two cores are busy.
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
-ASIDE  := tests/crash tests/slt tests/unit/index
+ASIDE  := tests/crash tests/slt tests/unit/index tests/unit/lang
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types units spark-tests bench-epoch bench-filters fuzz torture clean env
