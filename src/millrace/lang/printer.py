@@ -21,6 +21,7 @@ class CqlPrinter(Generator):
         exp.RegexpLike: lambda self, node: self.binary(node, "~"),
         exp.RegexpILike: lambda self, node: self.binary(node, "~*"),
         exp.HexString: lambda _, node: f"X'{node.this}'",
+        exp.Dot: lambda self, node: self.dot_sql(node),
     }
 
     def cqlwindow_sql(self, node: CqlWindow) -> str:
@@ -37,6 +38,11 @@ class CqlPrinter(Generator):
         unit = "RANGE" if kind == "RANGE" else "ROWS"
         sliding = f" SLIDE {show(slide)}" if slide is not None else ""
         return f"[{by}{unit} {'UNBOUNDED' if size is None else show(size)}{sliding}]"
+
+    def dot_sql(self, node: exp.Dot) -> str:
+        """Print a path; behind a number its dot stands apart, or it would be a fraction."""
+        gap = " " if isinstance(node.this, exp.Literal) else ""
+        return f"{self.sql(node, 'this')}{gap}.{self.sql(node, 'expression')}"
 
     def xstream_sql(self, node: XStream) -> str:
         """Print ISTREAM(...), around a query or a select list."""

@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millrace.lang.binder import bind_query
@@ -129,6 +129,7 @@ def mutated(draw: st.DrawFn) -> str:
 
 
 @given(mutated())
+@example("SELECT price * 2 .0 AS p FROM trades")
 @settings(max_examples=300)
 def test_nothing_but_our_own_errors_gets_out(streams: dict[str, Schema], text: str) -> None:
     said(text, streams)
