@@ -29,6 +29,8 @@ import pyarrow.types as kinds
 
 from millrace.errors import SchemaError
 
+MISFITS = pa.ArrowInvalid, pa.ArrowNotImplementedError
+"""What Arrow raises for values that cannot be of a type."""
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 _SIMPLE: dict[str, pa.DataType] = {

@@ -22,7 +22,8 @@ from millrace.engine.feeds import FeedSpec
 from millrace.engine.outgoing import Outgoing
 from millrace.engine.population import Qids
 from millrace.engine.tally import Failure
-from millrace.index.match import Matcher, Pairs, Source, families_by_projection, pieces
+from millrace.index.match import Matcher, Pairs, Source, families_by_projection
+from millrace.index.pieces import pieces
 from millrace.index.run import IndexRun
 from millrace.kernels.arrays import Bools, Ints, Ints32
 from millrace.operators.select import Function, project

@@ -19,7 +19,7 @@ level, and when its file has been held for too long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from weakref import WeakKeyDictionary
@@ -44,10 +44,11 @@ MOST_MERGES = 64
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The runs of a queue that no sink waits for, the oldest first."""
+    """The runs of a queue that no sink waits for, the oldest first; `keep` rows are kept."""
 
     old: tuple[Run, ...]
     settled: tuple[Run, ...]
+    keep: int
 
 
 def old_runs(
@@ -57,7 +58,7 @@ def old_runs(
     merging = {(merge.store, each.run) for merge in decision.merges for each in merge.inputs}
     found = {
         store: tuple(run.id for run in kept.old if (store, run.id) not in merging)
-        for store, kept, _ in _passed(manifest, catalog, consumed)
+        for store, kept in passed_runs(manifest, catalog, consumed).items()
     }
     return {store: runs for store, runs in found.items() if runs}
 
@@ -66,8 +67,8 @@ def kept_merges(manifest: Manifest, catalog: Catalog, consumed: Consumed) -> tup
     """Choose what the next epoch merges of what is kept for readers: where most is to be saved."""
     found = [
         (store, window)
-        for store, kept, keep in _passed(manifest, catalog, consumed)
-        if (window := _window(kept.settled, keep, manifest.epoch + 1))
+        for store, kept in passed_runs(manifest, catalog, consumed).items()
+        if (window := _window(kept, manifest.epoch + 1))
     ]
     found.sort(key=lambda each: (-len(each[1]), each[1][0].epoch, each[0]))
     return tuple(_step(store, manifest.stores[store], each) for store, each in found[:MOST_MERGES])
@@ -75,38 +76,33 @@ def kept_merges(manifest: Manifest, catalog: Catalog, consumed: Consumed) -> tup
 
 def passed_runs(manifest: Manifest, catalog: Catalog, consumed: Consumed) -> dict[str, Kept]:
     """Part the runs of answers that every sink has passed, by store."""
-    return {store: kept for store, kept, _ in _passed(manifest, catalog, consumed)}
-
-
-def _passed(
-    manifest: Manifest, catalog: Catalog, consumed: Consumed
-) -> Iterator[tuple[str, Kept, int]]:
-    """Yield each store of answers, what of it sinks have passed, and how many rows it keeps."""
     keeping = {answer_store(feed, "rows"): feed.keep for feed in catalog.feeds.values()}
+    passed = {}
     for store, state in manifest.stores.items():
         found = answers_in(store)
         if found is not None and state.runs:
             fan_out, feed = found
             stop, needed = state.runs[-1].epoch + 1, consumed(feed, fan_out)
-            passed = stop if needed is None else min(needed, stop)
-            keep = keeping.get(store, 0)
-            yield store, _kept(state, passed, keep), keep
+            before = stop if needed is None else min(needed, stop)
+            passed[store] = _kept(state, before, keeping.get(store, 0))
+    return passed
 
 
-_known: WeakKeyDictionary[StoreState, tuple[tuple[int, int], Kept]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[StoreState, tuple[int, Kept]] = WeakKeyDictionary()
 
 
 def _kept(state: StoreState, passed: int, keep: int) -> Kept:
     """Part the runs before the epoch `passed`; what has not changed is not looked at again."""
     known = _known.get(state)
-    if known is None or known[0] != (passed, keep):
+    if known is None or (known[0], known[1].keep) != (passed, keep):
         first = _first_kept(state.runs, keep)
         before = [run for run in state.runs if run.epoch < passed]
         kept = Kept(
             tuple(run for run in before if run.epoch < first),
             tuple(run for run in before if run.epoch >= first),
+            keep,
         )
-        known = _known[state] = ((passed, keep), kept)
+        known = _known[state] = (passed, kept)
     return known[1]
 
 
@@ -120,13 +116,13 @@ def _first_kept(runs: Sequence[Run], keep: int) -> int:
     return first
 
 
-def _window(settled: Sequence[Run], keep: int, epoch: int) -> Sequence[Run]:
+def _window(kept: Kept, epoch: int) -> Sequence[Run]:
     """Choose neighbours to be merged, or a run alone whose file has been held for too long.
 
     A run is no larger than a quarter of what is kept, so that little more is kept than asked.
     """
-    largest = min(max(keep // 4, 1), MOST_ROWS)
-    for _, stretch in groupby(settled, lambda run: run.level):
+    largest = min(max(kept.keep // 4, 1), MOST_ROWS)
+    for _, stretch in groupby(kept.settled, lambda run: run.level):
         runs = list(stretch)
         late = next((at for at, run in enumerate(runs) if overdue(run, epoch)), None)
         first = 0 if late is None else late

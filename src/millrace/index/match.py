@@ -13,7 +13,7 @@ satisfy many queries is cut so that there are never very many of them at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
@@ -22,18 +22,15 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.index.access import METHODS
-from millrace.index.chooser import choose
+from millrace.index.chooser import SAMPLE_ROWS, choose
 from millrace.index.codes import NULL_CODE, codes_of
+from millrace.index.pieces import pieces, rows_at_once
 from millrace.index.run import Group, IndexRun, StoredFamily
 from millrace.index.text.group import TextIndex
 from millrace.index.verify import Verifier
 from millrace.kernels.arrays import Bools, Ints, Ints32
 from millrace.operators.evaluate import Function, Memo, evaluate
 from millrace.plan.expressions import Expression
-
-SAMPLE_ROWS = 64
-PAIRS_AT_ONCE = 1 << 16
-"""How many pairs of rows and queries are looked at together, about; their answers take 4 MB."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +153,7 @@ class Matcher:
                 n_pairs += self._n_candidates(number, groups, codes, "pairs", mask)
             return n_pairs
 
-        return _rows_at_once(batch, n_asked, n_candidates)
+        return rows_at_once(batch, n_asked, n_candidates)
 
     def count(self, batch: pa.RecordBatch, wanted: Sequence[Bools | None]) -> None:
         """Count the rows that satisfy each query; `counts` tells how many there were in all."""
@@ -214,7 +211,7 @@ class Matcher:
             return self._n_candidates(number, groups, sampled, "count", asked)
 
         batch, counts = codes.batch, self._of_pairs(number)
-        for piece in pieces(batch, _rows_at_once(batch, counts.size, n_candidates)):
+        for piece in pieces(batch, rows_at_once(batch, counts.size, n_candidates)):
             mine = codes if piece is batch else BatchCodes(piece, self._functions)
             np.add.at(counts, self._found(number, groups, mine, "count", asked)[1], 1)
 
@@ -389,31 +386,3 @@ def _joined(found: list[tuple[Ints32, Ints32]]) -> tuple[Ints32, Ints32]:
     nothing = np.zeros(0, np.int32)
     rows = np.concatenate([nothing, *(rows for rows, _ in found)])
     return rows, np.concatenate([nothing, *(slots for _, slots in found)])
-
-
-def pieces(batch: pa.RecordBatch, n_rows: int) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into pieces; if one is enough, that is the batch itself."""
-    if n_rows >= batch.num_rows:
-        yield batch
-        return
-    for first in range(0, batch.num_rows, n_rows):
-        yield batch.slice(first, n_rows)
-
-
-def _rows_at_once(
-    batch: pa.RecordBatch, n_queries: int, n_pairs_of: Callable[[pa.RecordBatch], int]
-) -> int:
-    """Say how many rows of a batch have about `PAIRS_AT_ONCE` pairs.
-
-    If there are so many queries that they could be more, some rows are matched to see: ever more
-    of them, so that these are not too many either.
-    """
-    n_rows: int = batch.num_rows
-    if n_queries * n_rows <= PAIRS_AT_ONCE:
-        return n_rows
-    n_sampled, n_pairs = 0, 0
-    while n_sampled < min(SAMPLE_ROWS, n_rows) and n_pairs <= PAIRS_AT_ONCE // 8:
-        n_sampled = min(max(1, 8 * n_sampled), SAMPLE_ROWS, n_rows)
-        at = np.arange(n_sampled) * n_rows // n_sampled
-        n_pairs = n_pairs_of(batch.take(pa.array(at)))
-    return max(1, PAIRS_AT_ONCE * n_sampled // max(1, n_pairs))

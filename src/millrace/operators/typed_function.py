@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from millrace.errors import PlanError
+from millrace.schema import MISFITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class TypedFunction:
             return result  # whether it is an array of so many rows the caller looks at
         try:
             return result.cast(self.returns)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
+        except MISFITS as cause:
             raise PlanError(
                 f'function "{self.name}" returned {result.type} and was declared with '
                 f"{self.returns}",

@@ -22,6 +22,7 @@ from millrace.engine.feeds import Family, FeedSpec
 from millrace.errors import PlanError, SchemaError
 from millrace.plan.bind import nearest
 from millrace.plan.nodes import Selection
+from millrace.schema import MISFITS
 from millrace.session.following import Following, difference
 from millrace.session.query import Query
 from millrace.session.reading import answers
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 Rows: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, list[Any]] | list[dict[str, Any]]
 QUERY = "_query"
-_MISFITS = pa.ArrowInvalid, pa.ArrowNotImplementedError
 
 
 class Template:
@@ -228,7 +228,7 @@ def fitted(values: pa.Array, name: str, kind: str, template: str) -> pa.Array:
         )
     try:
         found = values if values.type == target else values.cast(target)
-    except _MISFITS as cause:
+    except MISFITS as cause:
         row, value = _first_misfit(values, target)
         raise PlanError(
             f'parameter "{name}" of row {row + 1} is not {kind}',
@@ -253,7 +253,7 @@ def _first_misfit(values: pa.Array, target: pa.DataType) -> tuple[int, Any]:
         middle = (low + high) // 2
         try:
             values.slice(low, middle - low).cast(target)
-        except _MISFITS:
+        except MISFITS:
             high = middle
         else:
             low = middle

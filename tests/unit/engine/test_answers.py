@@ -18,7 +18,7 @@ from millrace.connectors.sinks.sink import FANOUTS, FanOut
 from millrace.engine import publication
 from millrace.engine.local import Feed, LocalRun
 from millrace.engine.settings import Settings
-from millrace.index import match
+from millrace.index import match, pieces
 from millrace.index.access import METHODS
 from millrace.index.run import IndexRun
 from millrace.kernels.arrays import Ints32
@@ -154,7 +154,7 @@ def test_rows_counts_and_sets_agree_with_asking_each_query_of_each_row(
     if paused:
         session.change({"do": "pause", "qids": sorted(paused)})
 
-    with patch.multiple(match, PAIRS_AT_ONCE=n_pairs, SAMPLE_ROWS=2):
+    with patch.multiple(pieces, PAIRS_AT_ONCE=n_pairs, SAMPLE_ROWS=2):
         fed = answering.feed(*rows)
 
     expected = Counter(
@@ -281,7 +281,7 @@ def test_an_answer_that_raises_only_for_many_rows_suspends_all_of_them() -> None
 
 def test_a_batch_with_too_many_pairs_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """1,000 rows that satisfy 200 queries each are never 200,000 pairs at a time."""
-    monkeypatch.setattr(match, "PAIRS_AT_ONCE", 20_000)
+    monkeypatch.setattr(pieces, "PAIRS_AT_ONCE", 20_000)
     sizes: list[int] = []
     made = match.Pairs
 

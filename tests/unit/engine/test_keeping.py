@@ -76,7 +76,7 @@ def test_what_sinks_await_is_neither_old_nor_settled() -> None:
     found = passed_runs(manifest(), catalog(5), lambda _feed, _form: 2)
 
     runs = manifest().stores[STORE].runs
-    assert found == {STORE: Kept(old=runs[:3], settled=runs[3:6])}
+    assert found == {STORE: Kept(old=runs[:3], settled=runs[3:6], keep=5)}
 
 
 def test_a_run_that_the_epoch_merges_is_not_dropped() -> None:
