@@ -30,15 +30,16 @@ def rows_at_once(
 ) -> int:
     """Say how many rows of a batch have about `PAIRS_AT_ONCE` pairs.
 
-    If there are so many queries that they could be more, some rows are matched to see: ever more
-    of them, so that these are not too many either.
+    If there are so many queries that they could be more, some rows are matched to see: as many as
+    cannot have too many pairs, and then ever more of them.
     """
     n_rows: int = batch.num_rows
     if n_queries * n_rows <= PAIRS_AT_ONCE:
         return n_rows
     n_sampled, n_pairs = 0, 0
     while n_sampled < min(SAMPLE_ROWS, n_rows) and n_pairs <= PAIRS_AT_ONCE // 8:
-        n_sampled = min(max(1, 8 * n_sampled), SAMPLE_ROWS, n_rows)
+        safe = PAIRS_AT_ONCE // n_queries
+        n_sampled = min(max(1, safe, 8 * n_sampled), SAMPLE_ROWS, n_rows)
         at = np.arange(n_sampled) * n_rows // n_sampled
         n_pairs = n_pairs_of(batch.take(pa.array(at)))
     return max(1, PAIRS_AT_ONCE * n_sampled // max(1, n_pairs))
