@@ -22,7 +22,23 @@ WindowKind: TypeAlias = Literal["range", "rows"]
 StreamKind: TypeAlias = Literal["istream", "dstream", "rstream"]
 JoinKind: TypeAlias = Literal["inner", "left", "right", "full"]
 SetKind: TypeAlias = Literal["union", "except", "intersect"]
-AggregateKind: TypeAlias = Literal["count", "sum", "avg", "min", "max"]
+AskedKind: TypeAlias = Literal["exists", "in", "scalar"]
+AggregateKind: TypeAlias = Literal[
+    "count",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "var_pop",
+    "var_samp",
+    "stddev_pop",
+    "stddev_samp",
+    "first",
+    "last",
+    "percentile_cont",
+    "percentile_disc",
+    "array_agg",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +49,18 @@ class Window:
     of (b - size, b], where b is the last multiple of L. "rows": the last `size` by instant and
     order, of each value of `by` if given; with a `slide` of m as they stood when the number of
     elements was last a multiple of m. A size of None has no bound; [NOW] is a range of 0.
+
+    A range may also be fixed at its ends, as PSoup's BEGIN and END are: of all elements it sees
+    those from the instant `since` on, up to the instant `until`, and only when they are `lag` old.
     """
 
     kind: WindowKind
     size: int | None = None
     slide: int | None = None
     by: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    lag: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +127,20 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate of a group: of an operand (None counts rows), of those rows that it takes."""
+    """One aggregate of a group: of an operand (None counts rows), of those rows that it takes.
+
+    "first" and "last" are the operand of the row where `by` is least or greatest; of several the
+    least or the greatest operand. A percentile is at `fraction`, the median at 0.5. "array_agg"
+    lists the values, NULLs too, in canonical order. Others pass over NULLs.
+    """
 
     name: str
     kind: AggregateKind
     operand: Expression | None = None
     distinct: bool = False
     where: Expression | None = None
+    by: Expression | None = None
+    fraction: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,5 +169,42 @@ class Combined:
     keep_all: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The rows of a relation, each with the answer of a subquery about it as a column `name`.
+
+    "exists": whether the subquery has rows. "in": whether `operands` equal a row of it, in SQL's
+    three values. "scalar": its only value, NULL without rows; that it has several rows is an
+    error of the query. A subquery is correlated if it names columns of `input`.
+    """
+
+    input: Relation
+    name: str
+    kind: AskedKind
+    subquery: Relation
+    operands: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What rows are ordered by."""
+
+    value: Expression
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The first `limit` rows behind the first `offset` by an order; ties are in canonical order."""
+
+    input: Relation
+    order: tuple[Order, ...]
+    limit: int
+    offset: int = 0
+
+
 Stream: TypeAlias = Source | StreamOf
-Relation: TypeAlias = Windowed | Table | Filter | Project | Join | Group | Distinct | Combined
+Relation: TypeAlias = (
+    Windowed | Table | Filter | Project | Join | Group | Distinct | Combined | Asked | Top
+)
