@@ -89,8 +89,7 @@ def _digits(datum: Datum) -> Vector:
         found = _digits(pa.array([datum.as_py()], datum.type))
         valid = None if found.valid is None else found.valid.reshape(())
         return Vector(found.values.reshape(()), valid)
-    words = np.frombuffer(datum.buffers()[1], np.int64)[2 * datum.offset :][: 2 * len(datum)]
-    low, high = words[0::2], words[1::2]
+    low, high = words_of(datum).T
     valid = datum.is_valid().to_numpy(zero_copy_only=False) if datum.null_count else None
     if valid is not None:
         low, high = np.where(valid, low, 0), np.where(valid, high, 0)
@@ -119,8 +118,21 @@ def packed(values: Integers, valid: NDArray[np.bool_] | None, arrow: pa.DataType
     else:
         words[:, 0] = (values & _WORD).astype(np.uint64).view(np.int64)
         words[:, 1] = (values >> 64).astype(np.int64)
+    return from_words(words, valid, arrow)
+
+
+def words_of(array: pa.Array) -> NDArray[np.int64]:
+    """Return the digits of decimals as two words of 64 bits, the low one first."""
+    words = np.frombuffer(array.buffers()[1] or b"", np.int64)
+    return words[2 * array.offset :][: 2 * len(array)].reshape(-1, 2)
+
+
+def from_words(
+    words: NDArray[np.int64], valid: NDArray[np.bool_] | None, arrow: pa.DataType
+) -> pa.Array:
+    """Return decimals of what `words_of` gave."""
     bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(arrow, values.size, [bitmap, pa.py_buffer(words)])
+    return pa.Array.from_buffers(arrow, len(words), [bitmap, pa.py_buffer(words)])
 
 
 def rounded(values: Integers, divisor: int) -> Integers:

@@ -1,0 +1,302 @@
+"""Kernels that add numbers exactly, take them back exactly, and round once.
+
+A number is split at multiples of 32 bits into *limbs*, whole numbers below 2^32 with its sign:
+
+    number  =  sum of  limb_j * 2^(32 j - BIAS)          BIAS is a multiple of 32, below all doubles
+
+Limbs of many numbers are added one by one in 64 bits; sums of fewer than 2^31 numbers fit. So a
+sum does not depend on the order of its terms, a difference undoes a sum, and partial sums of
+panes, batches and shards add up to the same. Only what is shown is rounded: to the nearest
+double, ties to even (the limbs as in Neal, "Fast exact summation using small and large
+superaccumulators", 2015).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from millrace.kernels.arrays import Bools, Floats, Ints
+
+LIMB_BITS = 32
+BIAS = 1_088
+N_LIMBS = 68
+ZERO_LIMB = BIAS // LIMB_BITS
+"""The limb in which whole numbers begin."""
+_MASK = (1 << 32) - 1
+
+
+@njit(cache=True, nogil=True)
+def split_doubles(values: Floats, rows: Ints) -> tuple[Ints, Ints, Ints]:
+    """Split finite doubles into limbs; return the row, place and value of each limb."""
+    n_values = len(values)
+    owners = np.empty(3 * n_values, np.int64)
+    places = np.empty(3 * n_values, np.int64)
+    limbs = np.empty(3 * n_values, np.int64)
+    bits = values.view(np.int64)
+    count = 0
+    for at in range(n_values):
+        word = bits[at]
+        exponent = (word >> 52) & 0x7FF
+        mantissa = word & ((1 << 52) - 1)
+        if exponent == 0:
+            exponent = 1
+        else:
+            mantissa |= 1 << 52
+        if mantissa == 0:
+            continue
+        sign = -1 if word < 0 else 1
+        position = exponent - 1075 + BIAS
+        place = position >> 5
+        shift = position & 31
+        low = (mantissa & _MASK) << shift  # below 2^63
+        high = (mantissa >> 32) << shift  # below 2^52
+        first = low & _MASK
+        second = (low >> 32) + (high & _MASK)
+        third = high >> 32
+        third += second >> 32
+        second &= _MASK
+        for limb in (first, second, third):
+            if limb:
+                owners[count] = rows[at]
+                places[count] = place
+                limbs[count] = sign * limb
+                count += 1
+            place += 1
+    return owners[:count].copy(), places[:count].copy(), limbs[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def split_words(words: Ints, first: int, rows: Ints) -> tuple[Ints, Ints, Ints]:
+    """Split whole numbers of one or two words of 64 bits, low word first, into limbs."""
+    n_values, n_words = words.shape
+    size = 2 * n_words * n_values
+    owners = np.empty(size, np.int64)
+    places = np.empty(size, np.int64)
+    limbs = np.empty(size, np.int64)
+    count = 0
+    for at in range(n_values):
+        for word in range(n_words):
+            value = words[at, word]
+            low = value & _MASK
+            high = value >> 32  # the sign is in the highest limb
+            if word < n_words - 1:
+                high &= _MASK
+            for place, limb in ((0, low), (1, high)):
+                if limb:
+                    owners[count] = rows[at]
+                    places[count] = first + 2 * word + place
+                    limbs[count] = limb
+                    count += 1
+    return owners[:count].copy(), places[:count].copy(), limbs[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def _magnitude(limbs, digits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Carry limbs into digits of 32 bits of the absolute value; return whether it is negative."""
+    n_limbs = len(limbs)
+    carry = 0
+    for at in range(n_limbs):
+        total = limbs[at] + carry
+        digits[at] = total & _MASK
+        carry = total >> 32
+    for at in range(n_limbs, len(digits)):
+        digits[at] = carry & _MASK
+        carry >>= 32
+    if carry >= 0:
+        return False
+    carry = 1
+    for at in range(len(digits)):
+        total = (digits[at] ^ _MASK) + carry
+        digits[at] = total & _MASK
+        carry = total >> 32
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _nearest(digits, weight, sticky):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Round digits of 32 bits, the lowest of weight 2^weight, to the nearest double."""
+    top = len(digits) - 1
+    while top >= 0 and digits[top] == 0:
+        top -= 1
+    if top < 0:
+        return 0.0
+    width = 0
+    while digits[top] >> width:
+        width += 1
+    highest = 32 * top + width - 1  # place of the highest bit
+    exponent = highest + weight
+    lowest = max(exponent - 52, -1074)  # weight of the last bit that is kept
+    drop = lowest - weight  # so many bits are cut off
+    kept = 0
+    for bit in range(highest, max(drop, 0) - 1, -1):
+        kept = (kept << 1) | ((digits[bit >> 5] >> (bit & 31)) & 1)
+    if drop < 0:
+        kept <<= -drop
+    elif drop > 0:
+        half = (digits[(drop - 1) >> 5] >> ((drop - 1) & 31)) & 1 if drop - 1 <= highest else 0
+        rest = sticky
+        whole = (drop - 1) >> 5
+        for at in range(min(whole, len(digits))):
+            rest = rest or digits[at] != 0
+        if whole < len(digits) and digits[whole] & ((1 << ((drop - 1) & 31)) - 1):
+            rest = True
+        if half and (rest or kept & 1):
+            kept += 1
+    return math.ldexp(float(kept), lowest)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _divide(digits, divisor):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Divide digits by a number below 2^31; return whether something is left."""
+    remainder = 0
+    for at in range(len(digits) - 1, -1, -1):
+        value = (remainder << 32) | digits[at]
+        digits[at] = value // divisor
+        remainder = value % divisor
+    return remainder != 0
+
+
+@njit(cache=True, nogil=True)
+def rounded_quotients(limbs: Ints, first: int, divisors: Ints, scale: int) -> Floats:
+    """Divide sums, a row of limbs each of which the first is at `first`, and round once.
+
+    They are divided by `divisors` and by 10 to the power of `scale`. A divisor of 0 gives 0.
+    """
+    n_rows, n_limbs = limbs.shape
+    below = 4 + scale // 9  # digits behind the last limb, for what a division brings
+    digits = np.zeros(n_limbs + 2 + below, np.int64)
+    found = np.zeros(n_rows, np.float64)
+    for row in range(n_rows):
+        if divisors[row] == 0:
+            continue
+        digits[:below] = 0
+        negative = _magnitude(limbs[row], digits[below:])
+        sticky = divisors[row] != 1 and _divide(digits, divisors[row])
+        tens = scale
+        while tens > 0:
+            sticky = _divide(digits, 10 ** min(tens, 9)) or sticky
+            tens -= 9
+        value = _nearest(digits, 32 * (first - below) - BIAS, sticky)
+        found[row] = -value if negative else value
+    return found
+
+
+@njit(cache=True, nogil=True)
+def split_squares(values: Floats, rows: Ints) -> tuple[Ints, Ints, Ints]:
+    """Split the squares of finite doubles into limbs; those have twice the bias."""
+    n_values = len(values)
+    owners = np.empty(5 * n_values, np.int64)
+    places = np.empty(5 * n_values, np.int64)
+    limbs = np.empty(5 * n_values, np.int64)
+    bits = values.view(np.int64)
+    digits = np.zeros(6, np.int64)
+    count = 0
+    for at in range(n_values):
+        exponent = (bits[at] >> 52) & 0x7FF
+        mantissa = bits[at] & ((1 << 52) - 1)
+        if exponent == 0:
+            exponent = 1
+        else:
+            mantissa |= 1 << 52
+        low, high = mantissa & _MASK, mantissa >> 32
+        square = np.uint64(low) * np.uint64(low)
+        cross = 2 * low * high  # below 2^54
+        digits[0] = np.int64(square & np.uint64(_MASK))
+        middle = np.int64(square >> np.uint64(32)) + (cross & _MASK)
+        digits[1] = middle & _MASK
+        upper = (middle >> 32) + (cross >> 32) + high * high
+        digits[2] = upper & _MASK
+        digits[3] = upper >> 32
+        position = 2 * (exponent - 1075 + BIAS)
+        place, shift, carry = position >> 5, position & 31, 0
+        for digit in range(5):
+            wide = (digits[digit] << shift) if digit < 4 else 0  # below 2^63
+            limb = (wide & _MASK) | carry
+            carry = wide >> 32
+            if limb:
+                owners[count] = rows[at]
+                places[count] = place + digit
+                limbs[count] = limb
+                count += 1
+    return owners[:count].copy(), places[:count].copy(), limbs[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def variances(
+    sums: Ints, first: int, squares: Ints, first_square: int, counts: Ints, freedom: int
+) -> Floats:
+    """Return (n * sum of squares - square of sum) / (n * (n - freedom)), rounded once."""
+    n_rows, n_sums = sums.shape
+    n_squares = squares.shape[1]
+    low = min(2 * first, first_square)
+    size = max(2 * (first + n_sums + 2), first_square + n_squares + 3) - low + 2
+    below = 6
+    found = np.zeros(n_rows, np.float64)
+    whole = np.zeros(n_sums + 2, np.int64)
+    total = np.zeros(size, np.int64)
+    digits = np.zeros(size + below, np.int64)
+    for row in range(n_rows):
+        n = counts[row]
+        if n <= freedom:
+            continue
+        total[:] = 0
+        for at in range(n_squares):  # limbs of the sum of squares are below 2^63 in all
+            limb = squares[row, at]
+            place = first_square + at - low
+            total[place] += (limb & _MASK) * n
+            total[place + 1] += (limb >> 32) * n
+        carry = 0
+        for at in range(size):
+            value = total[at] + carry
+            total[at] = value & _MASK
+            carry = value >> 32
+        _magnitude(sums[row], whole)
+        for one in range(len(whole)):
+            carry = 0
+            if whole[one] == 0:
+                continue
+            for other in range(len(whole) + 1):
+                place = 2 * first + one + other - low
+                if place >= size:
+                    break
+                product = np.uint64(whole[one]) * np.uint64(
+                    whole[other] if other < len(whole) else 0
+                )
+                value = total[place] - np.int64(product & np.uint64(_MASK)) + carry
+                total[place] = value & _MASK
+                carry = (value >> 32) - np.int64(product >> np.uint64(32))
+            place = 2 * first + one + len(whole) + 1 - low
+            while carry and place < size:
+                value = total[place] + carry
+                total[place] = value & _MASK
+                carry = value >> 32
+                place += 1
+        digits[:below] = 0
+        digits[below:] = total
+        sticky = False
+        for divisor in (n, n - freedom):
+            sticky = _divide(digits, divisor) or sticky
+        found[row] = _nearest(digits, 32 * (low - below) - 2 * BIAS, sticky)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def whole_words(limbs: Ints) -> tuple[Ints, Bools]:
+    """Return sums of 4 limbs as two words of 64 bits, low word first, and which do not fit."""
+    n_rows = len(limbs)
+    words = np.zeros((n_rows, 2), np.int64)
+    beyond = np.zeros(n_rows, np.bool_)
+    digits = np.zeros(4, np.int64)
+    for row in range(n_rows):
+        carry = 0
+        for at in range(4):
+            total = limbs[row, at] + carry
+            digits[at] = total & _MASK
+            carry = total >> 32
+        words[row, 0] = digits[0] | (digits[1] << 32)
+        words[row, 1] = digits[2] | (digits[3] << 32)
+        beyond[row] = carry != (-1 if digits[3] >> 31 else 0)
+    return words, beyond

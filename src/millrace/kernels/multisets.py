@@ -1,0 +1,151 @@
+"""Kernels that follow multisets through time: the least, the greatest, the k-th of what is there.
+
+Each group has its different values in order, and entries in order of time: first how often each
+value is there to begin with, then changes. A tree of partial sums over the values (Fenwick, "A
+new data structure for cumulative frequency tables", 1994) finds the k-th in log time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from millrace.kernels.arrays import Floats, Ints
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _add(tree, at, change):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    at += 1
+    while at < len(tree):
+        tree[at] += change
+        at += at & -at
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _find(tree, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the place of the first value at which the running count exceeds `wanted`."""
+    place = 0
+    step = 1
+    while 2 * step < len(tree):
+        step *= 2
+    while step:
+        after = place + step
+        if after < len(tree) and tree[after] <= wanted:
+            place = after
+            wanted -= tree[after]
+        step //= 2
+    return place
+
+
+@njit(cache=True, nogil=True)
+def kth_values(
+    value_begins: Ints,
+    base: Ints,
+    entry_begins: Ints,
+    event_begins: Ints,
+    events: Ints,
+    changes: Ints,
+    share: float,
+    how: int,
+) -> tuple[Ints, Ints, Floats]:
+    """Return, for each entry, which values stand at a share of what is there.
+
+    Parameters
+    ----------
+    value_begins, base
+        Where the values of each group begin, and how often each value is there at first.
+    entry_begins
+        Where the entries of each group begin.
+    event_begins, events, changes
+        Where the events of each entry begin, which value each is of, and its change.
+    share, how
+        0: the least; 1: the greatest; 2: the first whose running share is at least `share`;
+        3: the two around the place `share`, and how far it lies between them.
+
+    Places are -1 where nothing is there.
+    """
+    n_entries = entry_begins[-1]
+    lower = np.full(n_entries, -1, np.int64)
+    upper = np.full(n_entries, -1, np.int64)
+    between = np.zeros(n_entries, np.float64)
+    for group in range(len(entry_begins) - 1):
+        first, stop = value_begins[group], value_begins[group + 1]
+        tree = np.zeros(stop - first + 1, np.int64)
+        total = 0
+        for value in range(first, stop):
+            tree[value - first + 1] = base[value]
+            total += base[value]
+        for at in range(1, len(tree)):
+            parent = at + (at & -at)
+            if parent < len(tree):
+                tree[parent] += tree[at]
+        for entry in range(entry_begins[group], entry_begins[group + 1]):
+            for event in range(event_begins[entry], event_begins[entry + 1]):
+                _add(tree, events[event] - first, changes[event])
+                total += changes[event]
+            if total <= 0:
+                continue
+            if how == 0:
+                lower[entry] = first + _find(tree, 0)
+            elif how == 1:
+                lower[entry] = first + _find(tree, total - 1)
+            elif how == 2:
+                wanted = np.int64(np.ceil(share * total)) - 1
+                while wanted >= 0 and wanted / total >= share:
+                    wanted -= 1
+                while (wanted + 1) / total < share:
+                    wanted += 1
+                lower[entry] = first + _find(tree, max(wanted, 0))
+            else:
+                place = share * (total - 1)
+                whole = np.int64(np.floor(place))
+                lower[entry] = first + _find(tree, whole)
+                upper[entry] = first + _find(tree, min(whole + 1, total - 1))
+                between[entry] = place - whole
+    return lower, upper, between
+
+
+@njit(cache=True, nogil=True)
+def first_values(
+    value_begins: Ints,
+    base: Ints,
+    entry_begins: Ints,
+    event_begins: Ints,
+    events: Ints,
+    changes: Ints,
+    skip: int,
+    most: int,
+) -> tuple[Ints, Ints, Ints]:
+    """Return, for each entry, the first values that are there: entry, value, and how often.
+
+    Of all values in order `skip` are left out, and `most` follow; all if `most` is negative.
+    """
+    entries = []
+    places = []
+    copies = []
+    for group in range(len(entry_begins) - 1):
+        first, stop = value_begins[group], value_begins[group + 1]
+        counts = base[first:stop].copy()
+        for entry in range(entry_begins[group], entry_begins[group + 1]):
+            for event in range(event_begins[entry], event_begins[entry + 1]):
+                counts[events[event] - first] += changes[event]
+            to_skip, wanted = skip, most
+            for value in range(stop - first):
+                count = counts[value]
+                if count <= 0:
+                    continue
+                if count <= to_skip:
+                    to_skip -= count
+                    continue
+                count -= to_skip
+                to_skip = 0
+                if most >= 0:
+                    count = min(count, wanted)
+                    wanted -= count
+                if count > 0:
+                    entries.append(entry)
+                    places.append(first + value)
+                    copies.append(count)
+                if most >= 0 and wanted == 0:
+                    break
+    return np.array(entries, np.int64), np.array(places, np.int64), np.array(copies, np.int64)

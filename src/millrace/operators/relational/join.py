@@ -1,0 +1,164 @@
+"""Joins: pairs of rows that are there at the same time, have equal keys, and fit a condition.
+
+    new left  x  (old right and new right)     and     old left  x  new right
+
+A pair is there from the later start to the earlier end, as often as the product of the weights.
+What is remembered of a side are its rows that end after the slab, by key. Rows with a NULL in a
+key have no partner, unless the key says that NULLs are equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.kernels.arrays import Bools, Hashes, Ints
+from millrace.kernels.grouping import pairs_of
+from millrace.operators.evaluate import evaluate
+from millrace.operators.relational.equal import hashes_of, numbered, without_nulls
+from millrace.operators.relational.folded import consolidated
+from millrace.operators.relational.slab import Slab
+from millrace.operators.relational.state import state_rows, state_schema
+from millrace.operators.relational.timed import Timed, concat_rows, rows_of, take_rows
+from millrace.operators.vectors import as_array
+from millrace.plan.expressions import Expression
+
+PAIRS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Values of both sides that must be equal; if `nulls`, NULL equals NULL."""
+
+    left: Expression
+    right: Expression
+    nulls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Rows of one side with their keys."""
+
+    timed: Timed
+    keys: pa.RecordBatch
+    hashes: Hashes
+    able: Bools
+    """Which rows can have a partner."""
+
+
+@dataclass(frozen=True, slots=True)
+class InnerJoin:
+    """Pairs of two relations; `condition` is what keys do not say."""
+
+    name: str
+    left: pa.Schema
+    right: pa.Schema
+    keys: tuple[Key, ...]
+    condition: Expression | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of both sides."""
+        return pa.schema([*self.left, *self.right])
+
+    def step(self, left: Timed, right: Timed, slab: Slab) -> Timed:
+        """Take what is new on both sides."""
+        new_left = self._side(left, [each.left for each in self.keys], slab)
+        new_right = self._side(right, [each.right for each in self.keys], slab)
+        old_left = self._remembered("left", self.left, new_right, slab)
+        old_right = self._remembered("right", self.right, new_left, slab)
+        found = [
+            self._pairs(new_left, old_right, slab),
+            self._pairs(new_left, new_right, slab),
+            self._pairs(old_left, new_right, slab),
+        ]
+        self._remember("left", self.left, new_left, slab)
+        self._remember("right", self.right, new_right, slab)
+        return Timed.concat(found, self.schema)
+
+    def _side(self, timed: Timed, values: list[Expression], slab: Slab) -> Side:
+        n_rows = len(timed)
+        columns = [
+            as_array(evaluate(each, timed.rows, slab.functions), n_rows) for each in values
+        ]
+        keys = rows_of(columns, [str(at) for at in range(len(columns))], n_rows)
+        strict = [
+            column for column, key in zip(columns, self.keys, strict=True) if not key.nulls
+        ]
+        return Side(timed, keys, hashes_of(keys), without_nulls(strict, n_rows))
+
+    def _remembered(self, side: str, schema: pa.Schema, partners: Side, slab: Slab) -> Side:
+        stored = _stored(schema)
+        wanted = np.unique(partners.hashes[partners.able])
+        rows = slab.state.of(f"{self.name}.{side}", stored, wanted, slab.begin)
+        timed = Timed(
+            rows.select(schema.names),
+            rows.column("_start").to_numpy(),
+            rows.column("_time").to_numpy(),
+            rows.column("+weight").to_numpy(),
+        )
+        values = [each.left if side == "left" else each.right for each in self.keys]
+        return self._side(consolidated(timed, slab.begin), values, slab)
+
+    def _remember(self, side: str, schema: pa.Schema, new: Side, slab: Slab) -> None:
+        lasting = np.flatnonzero((new.timed.ends > slab.end) & new.able)
+        kept = new.timed.take(lasting)
+        with_start = rows_of(
+            [*kept.rows.columns, pa.array(kept.starts)], [*schema.names, "_start"], len(kept)
+        )
+        rows = state_rows(
+            _stored(schema), new.hashes[lasting], kept.ends, with_start, kept.weights
+        )
+        slab.state.add(f"{self.name}.{side}", rows)
+
+    def _pairs(self, left: Side, right: Side, slab: Slab) -> Timed:
+        if not len(left.timed) or not len(right.timed):
+            return Timed.empty(self.schema)
+        one, other = _matches(left, right)
+        found = []
+        for first in range(0, len(one), PAIRS_AT_ONCE):
+            piece = slice(first, first + PAIRS_AT_ONCE)
+            found.append(self._fitting(left.timed, right.timed, one[piece], other[piece], slab))
+        return Timed.concat(found, self.schema)
+
+    def _fitting(self, left: Timed, right: Timed, one: Ints, other: Ints, slab: Slab) -> Timed:
+        starts = np.maximum(left.starts[one], right.starts[other])
+        ends = np.minimum(left.ends[one], right.ends[other])
+        together = np.flatnonzero(starts < ends)
+        one, other = one[together], other[together]
+        columns = [*take_rows(left.rows, one).columns, *take_rows(right.rows, other).columns]
+        pairs = Timed(
+            rows_of(columns, self.schema.names, len(one)),
+            starts[together],
+            ends[together],
+            left.weights[one] * right.weights[other],
+        )
+        if self.condition is None:
+            return pairs
+        return pairs.where(true_rows(self.condition, pairs, slab))
+
+
+def true_rows(condition: Expression, timed: Timed, slab: Slab) -> Bools:
+    """Say for which rows a condition is true: neither false nor unknown."""
+    truth = as_array(evaluate(condition, timed.rows, slab.functions), len(timed))
+    found: Bools = truth.fill_null(False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _matches(left: Side, right: Side) -> tuple[Ints, Ints]:
+    """Return the places of all pairs with equal keys."""
+    n_left = len(left.timed)
+    keys = concat_rows([left.keys, right.keys], left.keys.schema)
+    numbers, firsts = numbered(keys, np.concatenate((left.hashes, right.hashes)))
+    able = np.flatnonzero(right.able)
+    mine = numbers[n_left:][able]
+    order = np.argsort(mine, kind="stable")
+    begins = np.searchsorted(mine[order], np.arange(len(firsts) + 1))
+    wanted = np.where(left.able, numbers[:n_left], -1)
+    return pairs_of(able[order], begins, wanted)
+
+
+def _stored(schema: pa.Schema) -> pa.Schema:
+    return state_schema(pa.schema([*schema, pa.field("_start", pa.int64())]), "weight")

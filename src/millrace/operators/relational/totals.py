@@ -1,0 +1,262 @@
+"""Counts and sums of groups: what can be added and taken away again.
+
+Sums are exact (`kernels.exact_sums`): a sum is kept as limbs, each a row of a store,
+
+    keys ..., slot, limb, +n        slot: which sum; limb: which 32 bits of it
+
+so that it does not depend on order, batches, panes or shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.kernels import exact_sums as exact
+from millrace.kernels.arrays import Bools, Floats, Ints
+from millrace.kernels.grouping import add_by_number, number_hashes
+from millrace.operators.decimals import from_words, words_of
+from millrace.operators.relational.entries import Entries, accounted
+from millrace.operators.relational.equal import hashes_of
+from millrace.operators.relational.events import Events, Ledger, events_of
+from millrace.operators.relational.feeds import added_up, operand_of
+from millrace.operators.relational.slab import Slab
+from millrace.operators.relational.timed import Timed, rows_of, take_rows
+from millrace.plan.relations import Aggregate
+from millrace.plan.types import kind_of
+
+_VARIANCES = {"var_pop": 0, "var_samp": 1, "stddev_pop": 0, "stddev_samp": 1}
+_PER_SLOT = 4
+"""Counts of an aggregate: values, NaNs, +inf and -inf."""
+_FIRST_SQUARE = 256
+"""Limbs of squares are numbered from here on."""
+_EXTRA = (pa.field("slot", pa.int32()), pa.field("limb", pa.int32()))
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Keeps the number of rows of each group, and counts and sums for some aggregates."""
+
+    name: str
+    keys: pa.Schema
+    aggregates: tuple[Aggregate, ...]
+    types: tuple[pa.DataType, ...]
+    operands: tuple[pa.DataType | None, ...]
+    whole: bool = True
+    """Whether all rows of the groups come here, so that their number can be told."""
+
+    @property
+    def counted(self) -> Ledger:
+        """The counts of groups."""
+        n_counts = 1 + _PER_SLOT * len(self.aggregates)
+        return Ledger(f"{self.name}.n", self.keys, tuple(f"n{at}" for at in range(n_counts)))
+
+    @property
+    def summed(self) -> Ledger:
+        """The limbs of sums."""
+        return Ledger(f"{self.name}.sums", pa.schema([*self.keys, *_EXTRA]), ("n",))
+
+    def take(self, given: Timed, keys: pa.RecordBatch, slab: Slab) -> TotalsFed:
+        """Take what is new in the relation, with the keys of each row."""
+        counts = np.zeros((len(given), 1 + _PER_SLOT * len(self.aggregates)), np.int64)
+        counts[:, 0] = given.weights
+        limbs = []
+        for slot, aggregate in enumerate(self.aggregates):
+            operand, mask = operand_of(aggregate, given, slab)
+            at = 1 + _PER_SLOT * slot
+            counts[:, at] = np.where(mask, given.weights, 0)
+            if operand is not None and aggregate.kind != "count":
+                rows = np.flatnonzero(mask)
+                squared = aggregate.kind in _VARIANCES
+                limbs.append((slot, *self._limbs(operand, rows, counts[:, at : at + 4], squared)))
+        together, changes, partials = added_up(given, keys, counts)
+        hashes = hashes_of(together.rows)
+        counted = self.counted.due(events_of(together, changes, hashes), slab)
+        summed = self.summed.due(self._sums(together, hashes, partials, limbs, given), slab)
+        return TotalsFed(self, counted, summed)
+
+    def _limbs(
+        self, operand: pa.Array, rows: Ints, counts: Ints, squared: bool
+    ) -> tuple[Ints, Ints, Ints]:
+        """Split the values of some rows; those that are not finite are counted instead."""
+        values = operand.take(pa.array(rows))
+        match kind_of(values.type):
+            case "integer" if not squared:
+                words = values.cast(pa.int64()).to_numpy()[:, None]
+                return exact.split_words(words, exact.ZERO_LIMB, rows)
+            case "decimal" if not squared:
+                return exact.split_words(words_of(values), exact.ZERO_LIMB, rows)
+            case _:
+                doubles: Floats = values.cast(pa.float64()).to_numpy()
+        finite = np.isfinite(doubles)
+        if not finite.all():
+            for column, odd in enumerate((np.isnan(doubles), doubles == np.inf, doubles == -np.inf)):
+                counts[rows[odd], column + 1] = counts[rows[odd], 0]
+            doubles, rows = doubles[finite], rows[finite]
+        found = exact.split_doubles(doubles, rows)
+        if not squared:
+            return found
+        owners, places, limbs = exact.split_squares(doubles, rows)
+        return (
+            np.concatenate((found[0], owners)),
+            np.concatenate((found[1], places + _FIRST_SQUARE)),
+            np.concatenate((found[2], limbs)),
+        )
+
+    def _sums(
+        self,
+        together: Timed,
+        hashes: np.ndarray,
+        partials: Ints,
+        limbs: list[tuple[int, Ints, Ints, Ints]],
+        given: Timed,
+    ) -> Events:
+        """Add up limbs of one place of rows that come and go together."""
+        width = 1 << 10
+        codes = [
+            (partials[rows] * len(self.aggregates) + slot) * width + places
+            for slot, rows, places, _ in limbs
+        ]
+        values = [each * given.weights[rows] for _, rows, _, each in limbs]
+        code = np.concatenate(codes) if codes else np.zeros(0, np.int64)
+        value = np.concatenate(values) if values else np.zeros(0, np.int64)
+        numbers, firsts = number_hashes(code.astype(np.uint64))
+        totals = add_by_number(numbers, value[:, None], len(firsts))
+        code = code[firsts]
+        partial, slot = code // width // max(len(self.aggregates), 1), code // width
+        slot = slot % max(len(self.aggregates), 1)
+        columns = [
+            *take_rows(together.rows, partial).columns,
+            pa.array(slot.astype(np.int32)),
+            pa.array((code % width).astype(np.int32)),
+        ]
+        rows = rows_of(columns, self.summed.schema.names, len(code))
+        timed = Timed(rows, together.starts[partial], together.ends[partial], np.ones_like(code))
+        return events_of(timed, totals, hashes[partial])
+
+
+@dataclass(slots=True)
+class TotalsFed:
+    """Counts and sums that some groups get in a slab."""
+
+    totals: Totals
+    counted: Events
+    summed: Events
+    n_rows: Ints | None = field(default=None, init=False)
+
+    def events(self) -> list[Events]:
+        """Return what happens in the slab."""
+        return [self.counted, self.summed]
+
+    def answers(self, entries: Entries, slab: Slab) -> Mapping[str, pa.Array]:
+        """Return the aggregates by name, a value for each entry."""
+        names = self.totals.keys.names
+        account = self.totals.counted.settle(self.counted, entries.hashes, slab)
+        groups, of = accounted(entries, account, names)
+        known = np.flatnonzero(groups >= 0)  # another key may share a hash
+        counts = entries.running(
+            groups[known], account.base[known], of, account.times, account.changes
+        )
+        if self.totals.whole:
+            self.n_rows = counts[:, 0]
+        sums = self._sums(entries, slab)
+        found = {}
+        for slot, aggregate in enumerate(self.totals.aggregates):
+            at = 1 + _PER_SLOT * slot
+            mine = counts[:, at : at + _PER_SLOT]
+            found[aggregate.name] = self._answer(slot, aggregate, mine, sums.get(slot, {}))
+        return found
+
+    def _sums(self, entries: Entries, slab: Slab) -> dict[int, dict[int, Ints]]:
+        """Return, for each slot and limb, its sum at each entry."""
+        account = self.totals.summed.settle(self.summed, entries.hashes, slab)
+        if not account.rows.num_rows:
+            return {}
+        groups = entries.group_of(account.rows.select(self.totals.keys.names))
+        codes = account.rows.column("slot").to_numpy() * 1024 + account.rows.column("limb").to_numpy()
+        found: dict[int, dict[int, Ints]] = {}
+        for code in np.unique(codes):
+            rows = np.flatnonzero((codes == code) & (groups >= 0))
+            mine = np.flatnonzero(codes[account.numbers] == code)
+            sums = entries.running(
+                groups[rows],
+                account.base[rows],
+                groups[account.numbers[mine]],
+                account.times[mine],
+                account.changes[mine],
+            )
+            found.setdefault(int(code) // 1024, {})[int(code) % 1024] = sums[:, 0]
+        return found
+
+    def _answer(
+        self, slot: int, aggregate: Aggregate, counts: Ints, limbs: dict[int, Ints]
+    ) -> pa.Array:
+        n_values = counts[:, 0]
+        if aggregate.kind == "count":
+            return pa.array(n_values)
+        absent = n_values <= _VARIANCES.get(aggregate.kind, 0)
+        arrow, operand = self.totals.types[slot], self.totals.operands[slot]
+        if aggregate.kind in _VARIANCES:
+            return _variance(aggregate, counts, limbs, absent)
+        if aggregate.kind == "avg" or kind_of(operand) == "floating":
+            divisors = np.ones_like(n_values) if aggregate.kind == "sum" else n_values.copy()
+            scale = operand.scale if kind_of(operand) == "decimal" else 0
+            return _doubles(_quotient(limbs, divisors, scale), counts, absent)
+        words, beyond = exact.whole_words(_matrix(limbs, exact.ZERO_LIMB, 4, len(counts)))
+        if kind_of(arrow) == "decimal":
+            return from_words(words, ~(absent | beyond), arrow)
+        beyond |= words[:, 1] != words[:, 0] >> 63
+        return pa.array(words[:, 0].copy(), mask=absent | beyond)
+
+
+def _matrix(limbs: dict[int, Ints], first: int, width: int, n_rows: int) -> Ints:
+    """Lay limbs side by side."""
+    found = np.zeros((n_rows, width), np.int64)
+    for place, values in limbs.items():
+        found[:, place - first] = values
+    return found
+
+
+def _span(limbs: dict[int, Ints]) -> tuple[int, int]:
+    """Return the first place and the number of places that limbs take."""
+    return (min(limbs), max(limbs) - min(limbs) + 1) if limbs else (0, 1)
+
+
+def _quotient(limbs: dict[int, Ints], divisors: Ints, scale: int) -> Floats:
+    first, width = _span(limbs)
+    matrix = _matrix(limbs, first, width, len(divisors))
+    return exact.rounded_quotients(matrix, first, divisors, scale)
+
+
+def _variance(
+    aggregate: Aggregate, counts: Ints, limbs: dict[int, Ints], absent: Bools
+) -> pa.Array:
+    sums = {place: each for place, each in limbs.items() if place < _FIRST_SQUARE}
+    squares = {
+        place - _FIRST_SQUARE: each for place, each in limbs.items() if place >= _FIRST_SQUARE
+    }
+    first, width = _span(sums)
+    first_square, square_width = _span(squares)
+    found = exact.variances(
+        _matrix(sums, first, width, len(counts)),
+        first,
+        _matrix(squares, first_square, square_width, len(counts)),
+        first_square,
+        counts[:, 0].copy(),
+        _VARIANCES[aggregate.kind],
+    )
+    if aggregate.kind.startswith("stddev"):
+        found = np.sqrt(found)
+    found[counts[:, 1:].any(axis=1)] = np.nan
+    return pa.array(found, mask=absent)
+
+
+def _doubles(values: Floats, counts: Ints, absent: Bools) -> pa.Array:
+    """Put in what is not finite: NaN if there is one or both infinities are, else the infinity."""
+    nans, most, least = counts[:, 1] > 0, counts[:, 2] > 0, counts[:, 3] > 0
+    values = np.where(most, np.inf, np.where(least, -np.inf, values))
+    values = np.where(nans | (most & least), np.nan, values)
+    return pa.array(values, mask=absent)

@@ -1,0 +1,155 @@
+"""Aggregates that look at single values: the values of a group, each with how often it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millrace.kernels.arrays import Ints
+from millrace.kernels.multisets import first_values, kth_values
+from millrace.operators.canonical import canonical_order
+from millrace.operators.relational.entries import Entries
+from millrace.operators.relational.equal import hashes_of
+from millrace.operators.relational.events import Account, Events, Ledger, events_of
+from millrace.operators.relational.feeds import added_up, operand_of, values_of
+from millrace.operators.relational.slab import Slab
+from millrace.operators.relational.timed import Timed, rows_of, take_rows
+from millrace.plan.relations import Aggregate
+
+_LEAST, _GREATEST, _SHARE, _BETWEEN = range(4)
+_HOW = {
+    "min": _LEAST,
+    "first": _LEAST,
+    "max": _GREATEST,
+    "last": _GREATEST,
+    "percentile_disc": _SHARE,
+    "percentile_cont": _BETWEEN,
+}
+BY, VALUE = "#by", "#value"
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Keeps the values of each group for one aggregate."""
+
+    name: str
+    keys: pa.Schema
+    aggregate: Aggregate
+    operand: pa.DataType
+    by: pa.DataType | None
+
+    @property
+    def ledger(self) -> Ledger:
+        """The values, each with how often it is there."""
+        by = [] if self.by is None else [pa.field(BY, self.by)]
+        schema = pa.schema([*self.keys, *by, pa.field(VALUE, self.operand)])
+        return Ledger(self.name, schema, ("n",))
+
+    def take(self, given: Timed, keys: pa.RecordBatch, slab: Slab) -> ValuesFed:
+        """Take what is new in the relation, with the keys of each row."""
+        nulls = self.aggregate.kind == "array_agg"
+        operand, mask = operand_of(self.aggregate, given, slab, nulls=nulls)
+        assert operand is not None, "only a count has no operand"
+        columns = [*keys.columns, operand]
+        if self.aggregate.by is not None:
+            by = values_of(self.aggregate.by, given, slab)
+            mask &= by.is_valid().to_numpy(zero_copy_only=False)
+            columns.insert(-1, by)
+        rows = rows_of(columns, self.ledger.schema.names, len(given))
+        valued = given.with_rows(rows).take(np.flatnonzero(mask))
+        together, changes, _ = added_up(valued, valued.rows, valued.weights[:, None])
+        hashes = hashes_of(together.rows.select(self.keys.names))
+        return ValuesFed(self, self.ledger.due(events_of(together, changes, hashes), slab))
+
+
+@dataclass(slots=True)
+class ValuesFed:
+    """Values that some groups get in a slab."""
+
+    values: Values
+    taken: Events
+    n_rows: Ints | None = field(default=None, init=False)
+
+    def events(self) -> list[Events]:
+        """Return what happens in the slab."""
+        return [self.taken]
+
+    def answers(self, entries: Entries, slab: Slab) -> Mapping[str, pa.Array]:
+        """Return the aggregate by name, a value for each entry."""
+        values, aggregate = self.values, self.values.aggregate
+        account = values.ledger.settle(self.taken, entries.hashes, slab)
+        held = Held.of(account, entries, values.keys.names)
+        operand = held.rows.column(VALUE)
+        if aggregate.kind == "array_agg":
+            return {aggregate.name: _lists(held, operand, len(entries))}
+        share = aggregate.fraction or 0.0
+        lower, upper, between = kth_values(*held.layout, share, _HOW[aggregate.kind])
+        found = _at(operand, lower)
+        if aggregate.kind == "percentile_cont":
+            low = found.cast(pa.float64()).to_numpy(zero_copy_only=False)
+            high = _at(operand, upper).cast(pa.float64()).to_numpy(zero_copy_only=False)
+            with np.errstate(invalid="ignore"):
+                mixed = np.where(between == 0, low, low + (high - low) * between)
+            found = pa.array(mixed, mask=lower < 0)
+        return {aggregate.name: found}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """The values of groups in order, and their changes by entry, as the kernels take them."""
+
+    rows: pa.RecordBatch
+    layout: tuple[Ints, Ints, Ints, Ints, Ints, Ints]
+
+    @classmethod
+    def of(
+        cls,
+        account: Account,
+        entries: Entries,
+        keys: Sequence[str],
+        first: Sequence[pa.Array] = (),
+    ) -> Held:
+        """Order values by group, then by the columns `first`, and then canonically."""
+        groups = entries.group_of(account.rows.select(list(keys)))
+        others = [name for name in account.rows.schema.names if name not in keys]
+        known = np.flatnonzero(groups >= 0)
+        kept = take_rows(account.rows, known)
+        ordered = [pa.array(groups[known]), *(each.take(pa.array(known)) for each in first)]
+        ordered += [kept.column(name) for name in others]
+        ranked = pa.table(ordered, names=[str(at) for at in range(len(ordered))])
+        order = known[canonical_order(ranked).to_numpy()]
+        place = np.full(account.rows.num_rows, -1)
+        place[order] = np.arange(len(order))
+        value_begins = np.searchsorted(groups[order], np.arange(len(entries.hashes) + 1))
+        at = entries.entry_of(groups[account.numbers], account.times)
+        by_entry = np.argsort(at, kind="stable")
+        event_begins = np.searchsorted(at[by_entry], np.arange(len(entries) + 1))
+        layout = (
+            value_begins,
+            account.base[order, 0].copy(),
+            entries.begins,
+            event_begins,
+            place[account.numbers][by_entry],
+            account.changes[by_entry, 0].copy(),
+        )
+        return cls(take_rows(account.rows, order), layout)
+
+
+def _at(column: pa.Array, places: Ints) -> pa.Array:
+    """Return the values at some places, NULL where there is none."""
+    return column.take(pa.array(places, mask=places < 0))
+
+
+def _lists(held: Held, operand: pa.Array, n_entries: int) -> pa.Array:
+    """Return the list of all values at each entry."""
+    entries, places, copies = first_values(*held.layout, 0, -1)
+    repeated = np.repeat(places, copies)
+    lengths = np.zeros(n_entries, np.int64)
+    np.add.at(lengths, entries, copies)
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), operand.take(pa.array(repeated)))
+    return pc.if_else(pa.array(lengths > 0), lists, pa.nulls(n_entries, lists.type))
