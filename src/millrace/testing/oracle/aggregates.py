@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from math import ceil, copysign, floor, isfinite, isnan, isqrt
+from math import ceil, floor, isfinite, isnan, isqrt
 from typing import Any, assert_never
 
 import pyarrow as pa
@@ -87,7 +87,7 @@ def rounded(exact: Fraction) -> float:
     try:
         return float(exact)
     except OverflowError:
-        return copysign(float("inf"), exact)
+        return float("inf") if exact > 0 else float("-inf")
 
 
 def rounded_root(exact: Fraction) -> float:

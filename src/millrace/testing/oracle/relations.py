@@ -77,7 +77,12 @@ class Definition:
         """Return the elements of a stream up to an instant, in order."""
         match stream:
             case Source(name):
-                return [(at, row) for at, row in self.streams[name] if at <= until]
+                names = self.declared.streams[name].names
+                return [
+                    (at, {each: row[each] for each in names})
+                    for at, row in self.streams[name]
+                    if at <= until
+                ]
             case StreamOf():
                 if until < 0:
                     return []
@@ -144,10 +149,11 @@ class Definition:
         return [{f"{node.alias}.{name}": row[name] for name in row} for row in rows]
 
     def _table(self, name: str, at: int) -> list[Row]:
+        names = self.declared.tables[name].names
         held: Counter[Bagged] = Counter()
         for when, row, copies in self.tables[name]:
             if when <= at:
-                held[Bagged.of(row)] += copies
+                held[Bagged.of({each: row[each] for each in names})] += copies
         return [dict(each.row) for each in held.elements()]
 
     def _join(self, node: Join, at: int) -> list[Row]:
