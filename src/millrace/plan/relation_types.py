@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import assert_never
 
 import pyarrow as pa
 
 from millrace.errors import PlanError, UnknownNameError
-from millrace.plan.bind import type_of
-from millrace.plan.calls import Functions
+from millrace.plan.aggregate_types import aggregate_type
+from millrace.plan.declared import Declared
+from millrace.plan.expressions import Column as ColumnOf
 from millrace.plan.nearest import nearest
+from millrace.plan.nodes import Output
 from millrace.plan.relations import (
-    Aggregate,
+    Asked,
     Combined,
     Distinct,
     Filter,
@@ -25,31 +26,29 @@ from millrace.plan.relations import (
     Stream,
     StreamOf,
     Table,
+    Top,
     Windowed,
 )
-from millrace.plan.types import common_type, kind_of, scale_of, shown
+from millrace.plan.types import BOOLEAN, common_type, shown
 from millrace.plan.typing import require_boolean
+from millrace.plan.window_checks import check_window
 from millrace.schema import Column, Schema
 
-_NUMBERS = ("integer", "decimal", "floating")
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """The streams, tables and functions that a plan may name."""
-
-    streams: Mapping[str, Schema]
-    tables: Mapping[str, Schema] = field(default_factory=dict)
-    functions: Functions = field(default_factory=dict)
+__all__ = ["Declared", "aggregate_type", "relation_schema", "stream_schema"]
 
 
 def stream_schema(stream: Stream, declared: Declared) -> Schema:
-    """Return the columns of a stream's elements."""
+    """Return the columns of a stream's elements.
+
+    A stream is the same whoever reads it: in a subquery it does not see the rows around it.
+    """
     match stream:
         case Source(name):
             return _declared("stream", name, declared.streams)
-        case StreamOf(_, relation, _):
-            return relation_schema(relation, declared)
+        case StreamOf(_, relation, every):
+            if every is not None and every < 1:
+                raise PlanError(f"a stream is told every {every}", hint="Tell it every 1 or more.")
+            return relation_schema(relation, declared.apart())
         case _:
             assert_never(stream)
 
@@ -57,78 +56,59 @@ def stream_schema(stream: Stream, declared: Declared) -> Schema:
 def relation_schema(node: Relation, declared: Declared) -> Schema:
     """Return the columns of a relation's rows."""
     match node:
-        case Windowed(stream, window, alias):
-            schema = stream_schema(stream, declared)
-            for name in window.by:
-                _require_column(name, schema)
-            return _aliased(schema, alias)
-        case Table(name, alias):
-            return _aliased(_declared("table", name, declared.tables), alias)
+        case Windowed() | Table():
+            return _leaf(node, declared)
         case Filter(given, condition):
             schema = relation_schema(given, declared)
-            require_boolean(condition, type_of(condition, schema, declared.functions))
+            require_boolean(condition, declared.type_of(condition, schema))
             return schema
         case Project(given, outputs):
-            schema = relation_schema(given, declared)
-            return _schema(
-                (each.name, type_of(each.value, schema, declared.functions)) for each in outputs
-            )
+            return _schema(_computed(outputs, relation_schema(given, declared), declared))
         case Join():
             return _joined(node, declared)
         case Group(given, keys, aggregates):
             schema = relation_schema(given, declared)
-            grouped = [
-                (each.name, type_of(each.value, schema, declared.functions)) for each in keys
-            ]
             computed = [(each.name, aggregate_type(each, schema, declared)) for each in aggregates]
-            return _schema([*grouped, *computed])
+            return _schema([*_computed(keys, schema, declared), *computed])
         case Distinct(given):
             return relation_schema(given, declared)
         case Combined():
             return _combined(node, declared)
+        case Asked():
+            return _asked(node, declared)
+        case Top():
+            return _top(node, declared)
         case _:
             assert_never(node)
 
 
-def aggregate_type(aggregate: Aggregate, schema: Schema, declared: Declared) -> pa.DataType:
-    """Return the type of an aggregate over rows of these columns."""
-    if aggregate.where is not None:
-        require_boolean(aggregate.where, type_of(aggregate.where, schema, declared.functions))
-    if aggregate.operand is None:
-        return pa.int64()
-    given = type_of(aggregate.operand, schema, declared.functions)
-    match aggregate.kind:
-        case "count":
-            return pa.int64()
-        case "min" | "max":
-            return given
-        case "sum" | "avg":
-            if kind_of(given) not in _NUMBERS:
-                raise PlanError(
-                    f"{aggregate.kind} of {shown(given)}",
-                    hint=f"{aggregate.kind} takes numbers.",
-                    node=aggregate.operand,
-                )
-            return _sum_type(given) if aggregate.kind == "sum" else pa.float64()
-        case _:
-            assert_never(aggregate.kind)
+def _leaf(node: Windowed | Table, declared: Declared) -> Schema:
+    if isinstance(node, Windowed):
+        schema = stream_schema(node.stream, declared)
+        check_window(node.window, schema)
+    else:
+        schema = _declared("table", node.name, declared.tables)
+    return _schema((f"{node.alias}.{each.name}", each.type) for each in schema)
 
 
-def _sum_type(given: pa.DataType) -> pa.DataType:
-    match kind_of(given):
-        case "integer":
-            return pa.int64()
-        case "decimal":
-            return pa.decimal128(38, scale_of(given))
-        case _:
-            return pa.float64()
+def _computed(
+    outputs: tuple[Output, ...], schema: Schema, declared: Declared
+) -> list[tuple[str, pa.DataType]]:
+    """Return names and types; a column is passed on whatever it is, also a list."""
+    known = declared.visible(schema)
+    return [
+        (name, known.type_of(value.name))
+        if isinstance(value, ColumnOf) and value.name in known
+        else (name, declared.type_of(value, schema))
+        for name, value in ((each.name, each.value) for each in outputs)
+    ]
 
 
 def _joined(node: Join, declared: Declared) -> Schema:
     left, right = relation_schema(node.left, declared), relation_schema(node.right, declared)
     schema = _schema((each.name, each.type) for each in (*left, *right))
     if node.condition is not None:
-        require_boolean(node.condition, type_of(node.condition, schema, declared.functions))
+        require_boolean(node.condition, declared.type_of(node.condition, schema))
     return schema
 
 
@@ -142,19 +122,77 @@ def _combined(node: Combined, declared: Declared) -> Schema:
         )
     columns = []
     for one, other in zip(left, right, strict=True):
-        found = common_type([one.type, other.type])
+        found = _common(one.type, other.type)
         if found is None:
             raise PlanError(
-                f'column "{one.name}" is {shown(one.type)} on the left of {node.kind.upper()} and '
-                f"{shown(other.type)} on the right",
+                f'column "{one.name}" is {_shown(one.type)} on the left of {node.kind.upper()} and '
+                f"{_shown(other.type)} on the right",
                 hint="Cast one of them.",
             )
         columns.append((one.name, found))
     return _schema(columns)
 
 
-def _aliased(schema: Schema, alias: str) -> Schema:
-    return _schema((f"{alias}.{each.name}", each.type) for each in schema)
+def _asked(node: Asked, declared: Declared) -> Schema:
+    schema = relation_schema(node.input, declared)
+    answers = relation_schema(node.subquery, declared.about(schema))
+    if node.operands and node.kind != "in":
+        raise PlanError(f"{node.kind} compares nothing", hint="Only IN has operands.")
+    match node.kind:
+        case "exists":
+            found = BOOLEAN
+        case "in":
+            _check_in(node, answers, schema, declared)
+            found = BOOLEAN
+        case "scalar":
+            _require_columns(1, answers)
+            found = answers.columns[0].type
+        case _:
+            assert_never(node.kind)
+    return _schema([*((each.name, each.type) for each in schema), (node.name, found)])
+
+
+def _check_in(node: Asked, answers: Schema, schema: Schema, declared: Declared) -> None:
+    _require_columns(len(node.operands), answers)
+    for operand, column in zip(node.operands, answers, strict=True):
+        given = declared.type_of(operand, schema)
+        if _common(given, column.type) is None:
+            raise PlanError(
+                f'IN compares {_shown(given)} with column "{column.name}" of the subquery, which '
+                f"is {_shown(column.type)}",
+                hint="Cast one of them.",
+                node=operand,
+            )
+
+
+def _require_columns(n_columns: int, answers: Schema) -> None:
+    if len(answers) != n_columns:
+        raise PlanError(
+            f"a subquery has {len(answers)} columns where {n_columns} are compared"
+            if n_columns != 1
+            else f"a subquery has {len(answers)} columns where one value is needed",
+            detail=f"The columns are {', '.join(answers.names)}.",
+        )
+
+
+def _top(node: Top, declared: Declared) -> Schema:
+    schema = relation_schema(node.input, declared)
+    for what, number in (("LIMIT", node.limit), ("OFFSET", node.offset)):
+        if number < 0:
+            raise PlanError(f"{what} is {number}", hint="Choose 0 or more.")
+    for each in node.order:
+        declared.type_of(each.value, schema)
+    return schema
+
+
+def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_list(one) or pa.types.is_list(other):
+        return one if one == other else None
+    return common_type([one, other])
+
+
+def _shown(arrow: pa.DataType) -> str:
+    return f"a list of {shown(arrow.value_type)}" if pa.types.is_list(arrow) else shown(arrow)
 
 
 def _schema(columns: Iterable[tuple[str, pa.DataType]]) -> Schema:
@@ -169,12 +207,3 @@ def _declared(what: str, name: str, known: Mapping[str, Schema]) -> Schema:
             hint=nearest(name, list(known)),
         )
     return known[name]
-
-
-def _require_column(name: str, schema: Schema) -> None:
-    if name not in schema:
-        raise PlanError(
-            f'column "{name}" does not exist',
-            detail=f"The columns are {', '.join(schema.names)}.",
-            hint=nearest(name, schema.names),
-        )

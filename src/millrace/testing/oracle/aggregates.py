@@ -1,53 +1,107 @@
-"""What aggregates mean, and when two values are the same, in slow plain Python."""
+"""What aggregates mean, and when two values are the same, in slow plain Python.
+
+Whatever is a double is computed exactly, in fractions, and rounded once, at the end, to the
+nearest double (of two the even one; infinite if it is too large). So it is with a standard
+deviation: it is the double nearest to the root of the exact variance, not the root of a double.
+NaN, and infinities that do not add up, make NaN of sums and averages; any of them makes NaN of a
+variance.
+"""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from math import isnan
+from math import ceil, floor, isfinite, isnan, isqrt
 from typing import Any, assert_never
 
 import pyarrow as pa
 
-from millrace.plan.relations import AggregateKind
+from millrace.plan.relations import Aggregate
 from millrace.plan.types import kind_of, scale_of
 
 
-def aggregated(kind: AggregateKind, values: list[Any], arrow: pa.DataType) -> object:
-    """Return an aggregate of values without NULLs; `arrow` is its type."""
+def aggregated(aggregate: Aggregate, rows: list[tuple[Any, Any]], arrow: pa.DataType) -> object:
+    """Return an aggregate over rows of (operand, by); `arrow` is its type.
+
+    All but "array_agg" pass over rows whose operand is NULL, "first" and "last" also over those
+    whose `by` is NULL. A distinct one takes each value of the operand once.
+    """
+    match aggregate.kind:
+        case "array_agg":
+            listed = sorted((each for each, _ in rows), key=canonical)
+            return (_once(listed) if aggregate.distinct else listed) or None
+        case "first" | "last":
+            return _by_order(aggregate, rows)
+        case _:
+            values = [each for each, _ in rows if each is not None]
+            return _of_values(aggregate, _once(values) if aggregate.distinct else values, arrow)
+
+
+def _once(values: list[Any]) -> list[Any]:
+    return list({same(each): each for each in values}.values())
+
+
+def _by_order(aggregate: Aggregate, rows: list[tuple[Any, Any]]) -> object:
+    """Return the operand where `by` is least or greatest, of several the least or greatest."""
+    rows = [row for row in rows if None not in row]
+    if not rows:
+        return None
+    chosen = min if aggregate.kind == "first" else max
+    return chosen(rows, key=lambda row: (place(row[1]), place(row[0])))[0]
+
+
+def _of_values(aggregate: Aggregate, values: list[Any], arrow: pa.DataType) -> object:
+    kind = aggregate.kind
     if kind == "count":
         return len(values)
     if not values:
         return None
     match kind:
-        case "min":
-            return min(values, key=place)
-        case "max":
-            return max(values, key=place)
+        case "min" | "max":
+            return (min if kind == "min" else max)(values, key=place)
         case "sum":
             total = _sum(values)
             decimal = kind_of(arrow) == "decimal"
             return round(Decimal(total), scale_of(arrow)) if decimal else total
         case "avg":
             total = _sum(values)
-            endless = isinstance(total, float) and (isnan(total) or abs(total) == float("inf"))
-            return total if endless else float(sum(map(Fraction, values)) / len(values))
+            finite = all(map(isfinite, values))
+            return rounded(_total(values) / len(values)) if finite else total
+        case "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp":
+            return _spread(values, sample=kind.endswith("samp"), root=kind.startswith("stddev"))
+        case "percentile_cont":
+            return _between(values, aggregate.fraction)
+        case "percentile_disc":
+            return _reaching(values, aggregate.fraction)
+        case "first" | "last" | "array_agg":
+            raise AssertionError(f"{kind} is of rows")
         case _:
             assert_never(kind)
 
 
-def same(value: object) -> object:
-    """Return something that is equal for values that are the same: NULL is, and so is NaN."""
-    if isinstance(value, float):
-        return "NaN" if isnan(value) else value + 0.0  # -0.0 and 0.0 are one number
-    return (type(value).__name__, value) if isinstance(value, bool) else value
+# ---- exact numbers -------------------------------------------------------------------------------
 
 
-def place(value: Any) -> tuple[Any, ...]:  # noqa: ANN401
-    """Return what values are ordered by: NaN is the greatest."""
-    if isinstance(value, float):
-        return (1, 0) if isnan(value) else (0, value)
-    return (0, value)
+def rounded(exact: Fraction) -> float:
+    """Return the nearest double."""
+    try:
+        return float(exact)
+    except OverflowError:
+        return float("inf") if exact > 0 else float("-inf")
+
+
+def rounded_root(exact: Fraction) -> float:
+    """Return the double nearest to the square root of a number.
+
+    The root is cut to 64 digits or more, and a last digit tells whether something was cut off, so
+    that it is rounded the right way.
+    """
+    top, bottom = exact.as_integer_ratio()
+    n_digits = max(0, 65 + (bottom.bit_length() - top.bit_length()) // 2)
+    square, rest = divmod(top << 2 * n_digits, bottom)
+    root = isqrt(square)
+    cut = root * root != square or rest != 0
+    return rounded(Fraction(2 * root + cut, 2 ** (n_digits + 1)))
 
 
 def _sum(values: list[Any]) -> Any:  # noqa: ANN401
@@ -57,4 +111,68 @@ def _sum(values: list[Any]) -> Any:  # noqa: ANN401
     if any(isnan(each) for each in values) or {float("inf"), float("-inf")} <= set(values):
         return float("nan")
     endless = [each for each in values if abs(each) == float("inf")]
-    return endless[0] if endless else float(sum(map(Fraction, values)))
+    return endless[0] if endless else rounded(_total(values))
+
+
+def _total(values: list[Any]) -> Fraction:
+    return sum(map(Fraction, values), Fraction(0))
+
+
+def _spread(values: list[Any], *, sample: bool, root: bool) -> float | None:
+    """Return the variance or its root; that of a sample needs two values."""
+    n_free = len(values) - sample
+    if n_free == 0:
+        return None
+    if not all(map(isfinite, values)):
+        return float("nan")
+    mean = _total(values) / len(values)
+    variance = _total([(Fraction(each) - mean) ** 2 for each in values]) / n_free
+    return rounded_root(variance) if root else rounded(variance)
+
+
+def _written(fraction: float | None) -> Fraction:
+    """Return the number that a fraction is written as: 0.1 is a tenth, which no double is."""
+    assert fraction is not None, "a percentile is at a fraction"
+    return Fraction(repr(float(fraction)))
+
+
+def _between(values: list[Any], fraction: float | None) -> float:
+    """Return the value at a fraction of the way from the least to the greatest, in a line."""
+    ordered = sorted(values, key=place)
+    where = _written(fraction) * (len(ordered) - 1)
+    low, high = ordered[floor(where)], ordered[ceil(where)]
+    if same(low) == same(high):
+        return float(low)
+    if not (isfinite(low) and isfinite(high)):
+        return float(low + high)
+    return rounded(Fraction(low) + (Fraction(high) - Fraction(low)) * (where - floor(where)))
+
+
+def _reaching(values: list[Any], fraction: float | None) -> object:
+    """Return the first value up to which the share of values is the fraction or more."""
+    ordered = sorted(values, key=place)
+    return ordered[max(ceil(_written(fraction) * len(ordered)), 1) - 1]
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+
+def same(value: object) -> object:
+    """Return something that is equal for values that are the same: NULL is, and so is NaN."""
+    if isinstance(value, float):
+        return "NaN" if isnan(value) else value + 0.0  # -0.0 and 0.0 are one number
+    if isinstance(value, list):
+        return tuple(map(same, value))
+    return (type(value).__name__, value) if isinstance(value, bool) else value
+
+
+def place(value: Any) -> tuple[Any, ...]:  # noqa: ANN401
+    """Return what values are ordered by: NaN is the greatest."""
+    if isinstance(value, float):
+        return (1, 0) if isnan(value) else (0, value)
+    return (0, list(map(canonical, value))) if isinstance(value, list) else (0, value)
+
+
+def canonical(value: object) -> tuple[Any, ...]:
+    """Return what values are ordered by where NULL comes before all others."""
+    return (value is not None, *place(value))

@@ -8,14 +8,15 @@ whole numbers from 0 on, and every one of them is looked at.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never
 
 from millrace.plan.expressions import Expression
 from millrace.plan.relation_types import Declared, aggregate_type, relation_schema
 from millrace.plan.relations import (
     Aggregate,
+    Asked,
     Combined,
     Distinct,
     Filter,
@@ -27,23 +28,34 @@ from millrace.plan.relations import (
     Stream,
     StreamOf,
     Table,
-    Window,
+    Top,
     Windowed,
 )
 from millrace.schema import Schema
 from millrace.testing.oracle.aggregates import aggregated, place, same
+from millrace.testing.oracle.bags import Bagged, Row, bag
+from millrace.testing.oracle.casts import Typed, cast_value
 from millrace.testing.oracle.expressions import World, value_of
+from millrace.testing.oracle.operations import compared
+from millrace.testing.oracle.windows import Element, seen
 
-Row: TypeAlias = dict[str, Any]
-Element: TypeAlias = tuple[int, Row]
-"""An instant and a row."""
+__all__ = ["Bagged", "Change", "Definition", "Element", "Row", "SeveralRowsError", "bag", "seen"]
+
 Change: TypeAlias = tuple[int, Row, int]
 """An instant, a row of a table, and how many copies of it come (or go, below zero)."""
+Reading: TypeAlias = Callable[[Expression, Row], Any]
+"""Tells the value of an expression for a row."""
+
+
+class SeveralRowsError(Exception):
+    """A subquery that stands for one value has several rows at an instant."""
 
 
 @dataclass
 class Definition:
     """Answers what plans mean over given streams, in order, and tables.
+
+    Within a subquery, `outer` is the row that it is asked about, with all rows around that.
 
     >>> from millrace.plan.relations import Source, Window, Windowed
     >>> declared = Declared({"s": Schema.of("x int")})
@@ -55,7 +67,9 @@ class Definition:
     declared: Declared
     streams: Mapping[str, Sequence[Element]]
     tables: Mapping[str, Sequence[Change]] = field(default_factory=dict)
-    _known: dict[tuple[Stream, int], list[Element]] = field(default_factory=dict)
+    outer: Row = field(default_factory=dict)
+    _told: dict[tuple[Stream, int], list[Element]] = field(default_factory=dict)
+    _schemas: dict[tuple[Relation, Schema | None], Schema] = field(default_factory=dict)
 
     # ---- streams ---------------------------------------------------------------------------------
 
@@ -63,22 +77,28 @@ class Definition:
         """Return the elements of a stream up to an instant, in order."""
         match stream:
             case Source(name):
-                return [(at, row) for at, row in self.streams[name] if at <= until]
+                names = self.declared.streams[name].names
+                return [
+                    (at, {each: row[each] for each in names})
+                    for at, row in self.streams[name]
+                    if at <= until
+                ]
             case StreamOf():
                 if until < 0:
                     return []
-                if (stream, until) not in self._known:
+                if (stream, until) not in self._told:
                     before = self.stream(stream, until - 1)
                     told = [(until, row) for row in self.told(stream, until)]
-                    self._known[stream, until] = before + told
-                return self._known[stream, until]
+                    self._told[stream, until] = before + told
+                return self._told[stream, until]
             case _:
                 assert_never(stream)
 
     def told(self, stream: StreamOf, at: int) -> list[Row]:
         """Return what a derived stream tells at one instant, in canonical order."""
-        now = bag(self.relation(stream.relation, at))
-        before = bag(self.relation(stream.relation, at - 1)) if at > 0 else Counter[Bagged]()
+        apart = replace(self, declared=self.declared.apart(), outer={})
+        now = bag(apart.relation(stream.relation, at))
+        before = bag(apart.relation(stream.relation, at - 1)) if at > 0 else Counter[Bagged]()
         match stream.kind:
             case "istream":
                 found = now - before
@@ -95,17 +115,15 @@ class Definition:
     def relation(self, node: Relation, at: int) -> list[Row]:
         """Return the rows of a relation at an instant, in no order."""
         match node:
-            case Windowed(stream, window, alias):
-                rows = seen(window, self.stream(stream, at), at)
-                return [{f"{alias}.{name}": row[name] for name in row} for row in rows]
-            case Table(name, alias):
-                return self._table(name, alias, at)
+            case Windowed() | Table():
+                return self._leaf(node, at)
             case Filter(given, condition):
-                rows = self.relation(given, at)
-                return [row for row in rows if self._value(condition, row, given) is True]
+                value = self._reading(given)
+                return [row for row in self.relation(given, at) if value(condition, row) is True]
             case Project(given, outputs):
+                value = self._reading(given)
                 return [
-                    {each.name: self._value(each.value, row, given) for each in outputs}
+                    {each.name: value(each.value, row) for each in outputs}
                     for row in self.relation(given, at)
                 ]
             case Join():
@@ -116,25 +134,37 @@ class Definition:
                 return [dict(each.row) for each in bag(self.relation(given, at))]
             case Combined():
                 return self._combined(node, at)
+            case Asked():
+                return self._asked(node, at)
+            case Top():
+                return self._top(node, at)
             case _:
                 assert_never(node)
 
-    def _table(self, name: str, alias: str, at: int) -> list[Row]:
+    def _leaf(self, node: Windowed | Table, at: int) -> list[Row]:
+        if isinstance(node, Windowed):
+            rows = seen(node.window, self.stream(node.stream, at), at)
+        else:
+            rows = self._table(node.name, at)
+        return [{f"{node.alias}.{name}": row[name] for name in row} for row in rows]
+
+    def _table(self, name: str, at: int) -> list[Row]:
+        names = self.declared.tables[name].names
         held: Counter[Bagged] = Counter()
         for when, row, copies in self.tables[name]:
             if when <= at:
-                held[Bagged.of(row)] += copies
-        rows = [dict(each.row) for each in held.elements()]
-        return [{f"{alias}.{column}": row[column] for column in row} for row in rows]
+                held[Bagged.of({each: row[each] for each in names})] += copies
+        return [dict(each.row) for each in held.elements()]
 
     def _join(self, node: Join, at: int) -> list[Row]:
         left, right = self.relation(node.left, at), self.relation(node.right, at)
+        value = self._reading(node)
         pairs = [
             (one, other)
             for one in range(len(left))
             for other in range(len(right))
             if node.condition is None
-            or self._value(node.condition, {**left[one], **right[other]}, node) is True
+            or value(node.condition, {**left[one], **right[other]}) is True
         ]
         rows = [{**left[one], **right[other]} for one, other in pairs]
         if node.kind in ("left", "full"):
@@ -148,11 +178,12 @@ class Definition:
         return rows
 
     def _group(self, node: Group, at: int) -> list[Row]:
+        value = self._reading(node.input)
         groups: dict[tuple[Any, ...], tuple[Row, list[Row]]] = {}
         if not node.keys:
             groups[()] = ({}, [])
         for row in self.relation(node.input, at):
-            key = {each.name: self._value(each.value, row, node.input) for each in node.keys}
+            key = {each.name: value(each.value, row) for each in node.keys}
             groups.setdefault(tuple(map(same, key.values())), (key, []))[1].append(row)
         return [
             {**key, **{each.name: self._aggregate(each, rows, node) for each in node.aggregates}}
@@ -160,24 +191,18 @@ class Definition:
         ]
 
     def _aggregate(self, aggregate: Aggregate, rows: list[Row], node: Group) -> object:
-        where = aggregate.where
+        value = self._reading(node.input)
+        operand, where, by = aggregate.operand, aggregate.where, aggregate.by
         if where is not None:
-            rows = [row for row in rows if self._value(where, row, node.input) is True]
-        if aggregate.operand is None:
+            rows = [row for row in rows if value(where, row) is True]
+        if operand is None:
             return len(rows)
-        values = [self._value(aggregate.operand, row, node.input) for row in rows]
-        values = [each for each in values if each is not None]
-        if aggregate.distinct:
-            values = list({same(each): each for each in values}.values())
+        pairs = [(value(operand, row), None if by is None else value(by, row)) for row in rows]
         arrow = aggregate_type(aggregate, self._schema(node.input), self.declared)
-        return aggregated(aggregate.kind, values, arrow)
+        return aggregated(aggregate, pairs, arrow)
 
     def _combined(self, node: Combined, at: int) -> list[Row]:
-        names = self._schema(node.left).names
-        left = bag(self.relation(node.left, at))
-        right = bag(
-            dict(zip(names, row.values(), strict=True)) for row in self.relation(node.right, at)
-        )
+        left, right = bag(self._as(node, node.left, at)), bag(self._as(node, node.right, at))
         if not node.keep_all:
             left, right = Counter(set(left)), Counter(set(right))
         match node.kind:
@@ -191,63 +216,79 @@ class Definition:
                 assert_never(node.kind)
         return [dict(each.row) for each in found.elements()]
 
-    def _value(self, node: Expression, row: Row, given: Relation) -> Any:  # noqa: ANN401
-        return value_of(node, row, World(self._schema(given), types=self.declared.functions))
+    def _as(self, node: Combined, side: Relation, at: int) -> list[Row]:
+        """Return the rows of one side with the columns of both."""
+        columns = list(zip(self._schema(node), self._schema(side), strict=True))
+        return [
+            {
+                ours.name: row[theirs.name]
+                if ours.type == theirs.type
+                else cast_value(Typed(theirs.type, row[theirs.name]), ours.type)
+                for ours, theirs in columns
+            }
+            for row in self.relation(side, at)
+        ]
+
+    def _asked(self, node: Asked, at: int) -> list[Row]:
+        return [
+            {**row, node.name: self._answer(node, row, at)} for row in self.relation(node.input, at)
+        ]
+
+    def _answer(self, node: Asked, row: Row, at: int) -> object:
+        about = replace(
+            self,
+            declared=self.declared.about(self._schema(node.input)),
+            outer={**self.outer, **row},
+        )
+        rows = [list(each.values()) for each in about.relation(node.subquery, at)]
+        match node.kind:
+            case "exists":
+                return bool(rows)
+            case "in":
+                value = self._reading(node.input)
+                operands = [value(each, row) for each in node.operands]
+                return _either([_equal(operands, each) for each in rows])
+            case "scalar":
+                if len(rows) > 1:
+                    raise SeveralRowsError(
+                        f'subquery "{node.name}" has {len(rows)} rows at {at}, for {row}'
+                    )
+                return rows[0][0] if rows else None
+            case _:
+                assert_never(node.kind)
+
+    def _top(self, node: Top, at: int) -> list[Row]:
+        value = self._reading(node.input)
+        rows = sorted(self.relation(node.input, at), key=lambda row: Bagged.of(row).place())
+        for order in reversed(node.order):  # a stable sort leaves ties as they were
+            keyed = [(value(order.value, row), row) for row in rows]
+            valued = sorted(
+                (each for each in keyed if each[0] is not None),
+                key=lambda each: place(each[0]),
+                reverse=order.descending,
+            )
+            nulls = [each for each in keyed if each[0] is None]
+            rows = [row for _, row in (nulls + valued if order.nulls_first else valued + nulls)]
+        return rows[node.offset : node.offset + node.limit]
+
+    def _reading(self, given: Relation) -> Reading:
+        """Return what tells values of expressions over rows of a relation."""
+        visible = self.declared.visible(self._schema(given))
+        world = World(visible, types=self.declared.functions)
+        return lambda node, row: value_of(node, {**self.outer, **row}, world)
 
     def _schema(self, node: Relation) -> Schema:
-        return relation_schema(node, self.declared)
+        known = node, self.declared.outer
+        if known not in self._schemas:
+            self._schemas[known] = relation_schema(node, self.declared)
+        return self._schemas[known]
 
 
-# ---- windows -------------------------------------------------------------------------------------
+def _equal(left: Sequence[object], right: Sequence[object]) -> bool | None:
+    """Compare two rows as SQL does: column by column, and all must be equal."""
+    equal = [compared("=", one, other) for one, other in zip(left, right, strict=True)]
+    return False if False in equal else None if None in equal else True
 
 
-def seen(window: Window, elements: Sequence[Element], at: int) -> list[Row]:
-    """Return the rows that a window shows at an instant of a stream up to it."""
-    if window.kind == "range":
-        return _last_time(window, elements, at)
-    parts: dict[tuple[Any, ...], list[Row]] = {}
-    for _, row in elements:
-        parts.setdefault(tuple(same(row[name]) for name in window.by), []).append(row)
-    return [row for part in parts.values() for row in _last_rows(window, part)]
-
-
-def _last_time(window: Window, elements: Sequence[Element], at: int) -> list[Row]:
-    if window.size is None:
-        return [row for _, row in elements]
-    if window.slide is None:
-        return [row for when, row in elements if at - window.size <= when <= at]
-    boundary = at // window.slide * window.slide
-    return [row for when, row in elements if boundary - window.size < when <= boundary]
-
-
-def _last_rows(window: Window, rows: list[Row]) -> list[Row]:
-    n_rows = len(rows)
-    if window.slide is not None:
-        n_rows = n_rows // window.slide * window.slide
-    first = 0 if window.size is None else max(n_rows - window.size, 0)
-    return rows[first:n_rows]
-
-
-# ---- bags and values -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Bagged:
-    """A row that can be counted: NULL equals NULL there, and NaN equals NaN."""
-
-    same: tuple[Any, ...]
-    row: tuple[tuple[str, Any], ...] = field(compare=False)
-
-    @classmethod
-    def of(cls, row: Row) -> Bagged:
-        """Take a row."""
-        return cls(tuple(map(same, row.values())), tuple(row.items()))
-
-    def place(self) -> tuple[Any, ...]:
-        """Return what rows are ordered by: their values, NULL before all others."""
-        return tuple((value is not None, *place(value)) for _, value in self.row)
-
-
-def bag(rows: Iterable[Row]) -> Counter[Bagged]:
-    """Count rows."""
-    return Counter(Bagged.of(row) for row in rows)
+def _either(truths: Sequence[bool | None]) -> bool | None:
+    return True if True in truths else None if None in truths else False

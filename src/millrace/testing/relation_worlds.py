@@ -1,0 +1,74 @@
+"""Hypothesis strategies: what happens to some declared streams and tables.
+
+Few rows of few values, so that equal ones meet: NULLs, ties of instants, rows of tables that go
+again, also at the instant at which they came, and now and then a double that causes trouble.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+from hypothesis import strategies as st
+
+from millrace.plan.relation_types import Declared
+from millrace.schema import Schema
+from millrace.testing.oracle.relations import Change, Element
+
+DECLARED = Declared(
+    {
+        "s": Schema.of("k int, v int, x double, name text, ok boolean"),
+        "t": Schema.of("k int, v int, name text"),
+    },
+    {"r": Schema.of("k int, v int, name text"), "q": Schema.of("k int, x double, ok boolean")},
+)
+"""The streams and tables over which plans are drawn."""
+LAST = 12
+"""The last instant at which something happens."""
+
+Worlds: TypeAlias = tuple[dict[str, list[Element]], dict[str, list[Change]]]
+"""Elements of each stream in order, and changes of each table."""
+
+_TROUBLE = [math.nan, -0.0, math.inf, -math.inf]
+_VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "int32": st.integers(-1, 3),
+    "double": st.sampled_from([0.0, 0.5, 1.0, 2.25, -1.5] * 8 + _TROUBLE),
+    "string": st.sampled_from(["", "a", "b", "ab", "é"]),
+    "bool": st.booleans(),
+}
+
+
+def _rows(schema: Schema) -> st.SearchStrategy[dict[str, Any]]:
+    values = [st.one_of(_VALUES[str(each.type)], st.none()) for each in schema]
+    return st.tuples(*values).map(lambda drawn: dict(zip(schema.names, drawn, strict=True)))
+
+
+def _few_or_many(each: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    """Draw a list; left alone, Hypothesis draws too short ones for most plans to show a row."""
+    many = st.lists(each, min_size=4, max_size=8)
+    return st.one_of(st.lists(each, max_size=3), many, many, many)
+
+
+def _elements(schema: Schema) -> st.SearchStrategy[list[Element]]:
+    each = st.tuples(st.integers(0, LAST), _rows(schema))
+    return _few_or_many(each).map(lambda some: sorted(some, key=lambda each: each[0]))
+
+
+def _changes(schema: Schema) -> st.SearchStrategy[list[Change]]:
+    """Draw rows of a table, each with the instants at which it comes and, if it does, goes."""
+    stays = st.tuples(st.integers(0, 6), _rows(schema), st.none() | st.integers(0, 6))
+    return _few_or_many(stays).map(
+        lambda some: sorted(
+            [(at, row, 1) for at, row, _ in some]
+            + [(at + length, row, -1) for at, row, length in some if length is not None],
+            key=lambda each: each[0],
+        )
+    )
+
+
+def worlds() -> st.SearchStrategy[Worlds]:
+    """Draw elements of the declared streams and changes of the declared tables."""
+    return st.tuples(
+        st.fixed_dictionaries({name: _elements(of) for name, of in DECLARED.streams.items()}),
+        st.fixed_dictionaries({name: _changes(of) for name, of in DECLARED.tables.items()}),
+    )
