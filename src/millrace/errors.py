@@ -111,6 +111,12 @@ class OutageError(MillraceError):
     code = "outage"
 
 
+class SeveralRowsError(MillraceError):
+    """A subquery that stands for one value has several rows."""
+
+    code = "CQL060"
+
+
 class SinkError(MillraceError):
     """A sink refused what was delivered to it."""
 

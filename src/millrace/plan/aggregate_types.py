@@ -27,7 +27,7 @@ def aggregate_type(aggregate: Aggregate, schema: Schema, declared: Declared) -> 
     match aggregate.kind:
         case "count":
             return BIGINT
-        case "min" | "max" | "first" | "last" | "percentile_disc":
+        case "min" | "max" | "first" | "last" | "percentile_disc" | "only":
             return given
         case "array_agg":
             return pa.list_(given)

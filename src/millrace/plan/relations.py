@@ -38,6 +38,7 @@ AggregateKind: TypeAlias = Literal[
     "percentile_cont",
     "percentile_disc",
     "array_agg",
+    "only",
 ]
 
 
@@ -131,7 +132,8 @@ class Aggregate:
 
     "first" and "last" are the operand of the row where `by` is least or greatest; of several the
     least or the greatest operand. A percentile is at `fraction`, the median at 0.5. "array_agg"
-    lists the values, NULLs too, in canonical order. Others pass over NULLs.
+    lists the values, NULLs too, in canonical order. "only" is the operand of the only row, NULL or
+    not; that there are several is an error of the query. Others pass over NULLs.
     """
 
     name: str
@@ -196,12 +198,16 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The first `limit` rows behind the first `offset` by an order; ties are in canonical order."""
+    """The first `limit` rows behind the first `offset` by an order; ties are in canonical order.
+
+    With `per` those of each value of some columns.
+    """
 
     input: Relation
     order: tuple[Order, ...]
     limit: int
     offset: int = 0
+    per: tuple[str, ...] = ()
 
 
 Stream: TypeAlias = Source | StreamOf

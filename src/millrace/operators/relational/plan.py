@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.operators.evaluate import evaluate
-from millrace.operators.relational.conditions import split
+from millrace.operators.relational.join_keys import split
 from millrace.operators.relational.feeds import Feed, Once
 from millrace.operators.relational.group import Grouping
 from millrace.operators.relational.join import InnerJoin, true_rows
@@ -122,11 +122,11 @@ class Plan:
                 return lambda run: once.step([self.relation(given, run)], run.slab)
             case Combined():
                 return self._combined(node, name)
-            case Top(given, order, limit, offset):
-                top = TopRows(name, self._schema(given).to_arrow(), order, limit, offset)
+            case Top(given, order, limit, offset, per):
+                top = TopRows(name, self._schema(given).to_arrow(), order, limit, offset, per)
                 return lambda run: top.step(self.relation(given, run), run.slab)
             case Asked():
-                raise NotImplementedError
+                raise AssertionError("subqueries are unnested before")
             case _:
                 assert_never(node)
 

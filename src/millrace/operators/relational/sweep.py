@@ -51,8 +51,8 @@ class Sweep:
         account = ledger.settle(events, np.unique(events.hashes), slab)
         after = running_sums(account.numbers, account.changes, account.base)
         weights, before = self.weigh(after), self.weigh(account.base)
-        at, starts, ends, signed = stepped(account.numbers, account.times, weights, before)
-        return Timed(take_rows(account.rows, account.numbers[at]), starts, ends, signed)
+        places, starts, ends, signed = stepped(account.numbers, account.times, weights, before)
+        return Timed(take_rows(account.rows, account.numbers[places]), starts, ends, signed)
 
 
 def stepped(

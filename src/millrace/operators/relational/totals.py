@@ -199,6 +199,7 @@ class TotalsFed:
             return pa.array(n_values)
         absent = n_values <= _VARIANCES.get(aggregate.kind, 0)
         arrow, operand = self.totals.types[slot], self.totals.operands[slot]
+        assert operand is not None, "only a count has no operand"
         if aggregate.kind in _VARIANCES:
             return _variance(aggregate, counts, limbs, absent)
         if aggregate.kind == "avg" or kind_of(operand) == "floating":

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millrace.errors import SeveralRowsError
 from millrace.kernels.arrays import Ints
 from millrace.kernels.multisets import first_values, kth_values
 from millrace.operators.canonical import canonical_order
@@ -24,6 +25,7 @@ _LEAST, _GREATEST, _SHARE, _BETWEEN = range(4)
 _HOW = {
     "min": _LEAST,
     "first": _LEAST,
+    "only": _LEAST,
     "max": _GREATEST,
     "last": _GREATEST,
     "percentile_disc": _SHARE,
@@ -51,7 +53,7 @@ class Values:
 
     def take(self, given: Timed, keys: pa.RecordBatch, slab: Slab) -> ValuesFed:
         """Take what is new in the relation, with the keys of each row."""
-        nulls = self.aggregate.kind == "array_agg"
+        nulls = self.aggregate.kind in ("array_agg", "only")
         operand, mask = operand_of(self.aggregate, given, slab, nulls=nulls)
         assert operand is not None, "only a count has no operand"
         columns = [*keys.columns, operand]
@@ -86,6 +88,8 @@ class ValuesFed:
         operand = held.rows.column(VALUE)
         if aggregate.kind == "array_agg":
             return {aggregate.name: _lists(held, operand, len(entries))}
+        if aggregate.kind == "only":
+            _require_one(held, len(entries))
         share = aggregate.fraction or 0.0
         lower, upper, between = kth_values(*held.layout, share, _HOW[aggregate.kind])
         found = _at(operand, lower)
@@ -137,6 +141,17 @@ class Held:
             account.changes[by_entry, 0].copy(),
         )
         return cls(take_rows(account.rows, order), layout)
+
+
+def _require_one(held: Held, n_entries: int) -> None:
+    """Raise if at some entry there is more than one row."""
+    entries, _, copies = first_values(*held.layout, 0, 2)
+    n_rows = np.bincount(entries, copies, n_entries)
+    if (n_rows > 1).any():
+        raise SeveralRowsError(
+            "a subquery that stands for one value has several rows",
+            hint="Use an aggregate such as max(...), or ask with IN.",
+        )
 
 
 def _at(column: pa.Array, places: Ints) -> pa.Array:

@@ -31,13 +31,12 @@ def by_time(window: Window, rows: pa.RecordBatch, times: Ints) -> Timed:
         seen &= times >= window.since
     if window.until is not None:
         seen &= times <= window.until
-    starts = times + window.lag
-    ends = np.full(len(times), OPEN)
-    if window.size is not None and window.slide is None:
-        ends = times + window.size + 1
-    elif window.size is not None and window.slide is not None:
-        starts = ceiling(times, window.slide)
-        ends = ceiling(times + window.size, window.slide)
+    starts, ends = times + window.lag, np.full(len(times), OPEN)
+    if window.size is not None:
+        ends = times + window.size + (window.slide is None)  # without a slide both ends count
+    if window.slide is not None:
+        starts = ceiling(starts, window.slide)
+        ends = ends if window.size is None else ceiling(ends, window.slide)
     seen &= starts < ends
     return Timed(rows, starts, ends, np.ones(len(times), np.int64)).where(seen)
 

@@ -17,6 +17,7 @@ from typing import Any, assert_never
 import pyarrow as pa
 
 from millrace.plan.relations import Aggregate
+from millrace.errors import SeveralRowsError
 from millrace.plan.types import kind_of, scale_of
 
 
@@ -32,6 +33,10 @@ def aggregated(aggregate: Aggregate, rows: list[tuple[Any, Any]], arrow: pa.Data
             return (_once(listed) if aggregate.distinct else listed) or None
         case "first" | "last":
             return _by_order(aggregate, rows)
+        case "only":
+            if len(rows) > 1:
+                raise SeveralRowsError(f"{len(rows)} rows of a subquery for one value")
+            return rows[0][0] if rows else None
         case _:
             values = [each for each, _ in rows if each is not None]
             return _of_values(aggregate, _once(values) if aggregate.distinct else values, arrow)
@@ -73,7 +78,7 @@ def _of_values(aggregate: Aggregate, values: list[Any], arrow: pa.DataType) -> o
             return _between(values, aggregate.fraction)
         case "percentile_disc":
             return _reaching(values, aggregate.fraction)
-        case "first" | "last" | "array_agg":
+        case "first" | "last" | "array_agg" | "only":
             raise AssertionError(f"{kind} is of rows")
         case _:
             assert_never(kind)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never
 
+from millrace.errors import SeveralRowsError
 from millrace.plan.expressions import Expression
 from millrace.plan.relation_types import Declared, aggregate_type, relation_schema
 from millrace.plan.relations import (
@@ -45,10 +46,6 @@ Change: TypeAlias = tuple[int, Row, int]
 """An instant, a row of a table, and how many copies of it come (or go, below zero)."""
 Reading: TypeAlias = Callable[[Expression, Row], Any]
 """Tells the value of an expression for a row."""
-
-
-class SeveralRowsError(Exception):
-    """A subquery that stands for one value has several rows at an instant."""
 
 
 @dataclass
@@ -269,7 +266,11 @@ class Definition:
             )
             nulls = [each for each in keyed if each[0] is None]
             rows = [row for _, row in (nulls + valued if order.nulls_first else valued + nulls)]
-        return rows[node.offset : node.offset + node.limit]
+        parts: dict[tuple[Any, ...], list[Row]] = {}
+        for row in rows:
+            parts.setdefault(tuple(same(row[name]) for name in node.per), []).append(row)
+        stop = node.offset + node.limit
+        return [row for part in parts.values() for row in part[node.offset : stop]]
 
     def _reading(self, given: Relation) -> Reading:
         """Return what tells values of expressions over rows of a relation."""

@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import pyarrow as pa
 
 from millrace.operators.relational.join import Key
 from millrace.plan.bind import type_of
 from millrace.plan.calls import Functions
-from millrace.plan.expressions import (
-    Both,
-    Cast,
-    Column,
-    Compare,
-    Either,
-    Expression,
-    IsNull,
-    Not,
-    walk,
-)
+from millrace.plan.conditions import both, conjuncts, same
+from millrace.plan.expressions import Cast, Column, Compare, Either, Expression, walk
 from millrace.plan.types import kind_of, shown
 from millrace.schema import Schema
-
-
-def conjuncts(node: Expression) -> list[Expression]:
-    """Return the conditions that AND connects."""
-    if isinstance(node, Both):
-        return [*conjuncts(node.left), *conjuncts(node.right)]
-    return [node]
-
-
-def connected(nodes: Collection[Expression]) -> Expression | None:
-    """Connect conditions by AND."""
-    found: Expression | None = None
-    for each in nodes:
-        found = each if found is None else Both(found, each)
-    return found
 
 
 def split(
@@ -52,13 +26,7 @@ def split(
             rest.append(each)
         else:
             keys.append(key)
-    return tuple(keys), connected(rest)
-
-
-def same(left: Expression, right: Expression) -> Expression:
-    """Return the condition that two values are equal, or both NULL."""
-    known = Both(Both(Not(IsNull(left)), Not(IsNull(right))), Compare("=", left, right))
-    return Either(Both(IsNull(left), IsNull(right)), known)
+    return tuple(keys), both(rest)
 
 
 def _key(node: Expression, left: Schema, right: Schema, functions: Functions) -> Key | None:

@@ -1,0 +1,191 @@
+"""Scopes of plans: which columns a relation has, which it names, and which of those are not its own.
+
+Inside a subquery expressions may name columns of the rows that it is asked about. A column of the
+same name within hides them; case does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import assert_never
+
+from millrace.plan.declared import Declared
+from millrace.plan.expressions import Column, Expression, walk
+from millrace.plan.fold import fold, rebuilt
+from millrace.plan.relation_types import stream_schema
+from millrace.plan.relations import (
+    Aggregate,
+    Asked,
+    Combined,
+    Distinct,
+    Filter,
+    Group,
+    Join,
+    Project,
+    Relation,
+    Source,
+    Stream,
+    Table,
+    Top,
+    Windowed,
+)
+
+
+def column_names(node: Relation, declared: Declared) -> list[str]:
+    """Return the names of a relation's columns; it may be part of a subquery."""
+    match node:
+        case Windowed(stream, _, alias):
+            return [f"{alias}.{each}" for each in _stream_names(stream, declared)]
+        case Table(name, alias):
+            return [f"{alias}.{each}" for each in declared.tables[name].names]
+        case Filter(given) | Distinct(given) | Top(given):
+            return column_names(given, declared)
+        case Project(_, outputs):
+            return [each.name for each in outputs]
+        case Join(_, left, right):
+            return [*column_names(left, declared), *column_names(right, declared)]
+        case Group(_, keys, aggregates):
+            return [*(each.name for each in keys), *(each.name for each in aggregates)]
+        case Combined(_, left):
+            return column_names(left, declared)
+        case Asked(given, name):
+            return [*column_names(given, declared), name]
+        case _:
+            assert_never(node)
+
+
+def _stream_names(stream: Stream, declared: Declared) -> list[str]:
+    if isinstance(stream, Source):
+        return list(stream_schema(stream, declared).names)
+    return column_names(stream.relation, declared)
+
+
+def _near(node: Relation, declared: Declared) -> set[str]:
+    """Return the columns that a relation's own expressions are about."""
+    return {
+        each.casefold() for given in inputs(node) for each in column_names(given, declared)
+    }
+
+
+def expressions_within(node: Relation) -> Iterator[Expression]:
+    """Yield the expressions of a relation and of those below; streams name nothing around them."""
+    yield from _own(node)
+    for each in inputs(node):
+        yield from expressions_within(each)
+    if isinstance(node, Asked):
+        yield from expressions_within(node.subquery)
+
+
+def inputs(node: Relation) -> tuple[Relation, ...]:
+    """Return the relations that a relation is made of, but for subqueries."""
+    match node:
+        case Windowed() | Table():
+            return ()
+        case Join() | Combined():
+            return node.left, node.right
+        case Filter() | Project() | Group() | Distinct() | Top() | Asked():
+            return (node.input,)
+        case _:
+            assert_never(node)
+
+
+def _own(node: Relation) -> Iterator[Expression]:
+    match node:
+        case Filter():
+            yield node.condition
+        case Project():
+            yield from (each.value for each in node.outputs)
+        case Join():
+            if node.condition is not None:
+                yield node.condition
+        case Group():
+            yield from (each.value for each in node.keys)
+            for aggregate in node.aggregates:
+                parts = (aggregate.operand, aggregate.where, aggregate.by)
+                yield from (part for part in parts if part is not None)
+        case Asked():
+            yield from node.operands
+        case Top():
+            yield from (each.value for each in node.order)
+
+
+def free(node: Relation, declared: Declared) -> set[str]:
+    """Return the columns that a relation names and that are of rows around it."""
+    near = _near(node, declared)
+    found = {
+        each.name
+        for value in _own(node)
+        for each in walk(value)
+        if isinstance(each, Column) and each.name.casefold() not in near
+    }
+    for given in inputs(node):
+        found |= free(given, declared)
+    if isinstance(node, Asked):
+        inside = free(node.subquery, declared)
+        found |= {each for each in inside if each.casefold() not in near}
+    return found
+
+
+def renamed(node: Relation, names: Mapping[str, str], declared: Declared) -> Relation:
+    """Call columns of rows around a relation by other names, wherever it names them."""
+    if not names:
+        return node
+    near = _near(node, declared)
+    seen = {name: other for name, other in names.items() if name.casefold() not in near}
+    swap = partial(swapped, names=seen)
+    again = partial(renamed, names=names, declared=declared)
+    match node:
+        case Windowed() | Table():
+            return node
+        case Filter(given, condition):
+            return Filter(again(given), swap(condition))
+        case Project(given, outputs):
+            values = tuple(replace(each, value=swap(each.value)) for each in outputs)
+            return Project(again(given), values)
+        case Join():
+            condition = None if node.condition is None else swap(node.condition)
+            return replace(
+                node, left=again(node.left), right=again(node.right), condition=condition
+            )
+        case Group(given, keys, aggregates):
+            return Group(
+                again(given),
+                tuple(replace(each, value=swap(each.value)) for each in keys),
+                tuple(_swapped_aggregate(each, seen) for each in aggregates),
+            )
+        case Distinct(given):
+            return Distinct(again(given))
+        case Combined():
+            return replace(node, left=again(node.left), right=again(node.right))
+        case Top(given, order):
+            ordered = tuple(replace(each, value=swap(each.value)) for each in order)
+            return replace(node, input=again(given), order=ordered)
+        case Asked(given, _, _, subquery, operands):
+            return replace(
+                node,
+                input=again(given),
+                subquery=renamed(subquery, seen, declared),
+                operands=tuple(map(swap, operands)),
+            )
+        case _:
+            assert_never(node)
+
+
+def swapped(node: Expression, names: Mapping[str, str]) -> Expression:
+    """Call columns of an expression by other names."""
+
+    def rename(each: Expression, operands: list[Expression]) -> Expression:
+        if isinstance(each, Column):
+            return Column(names.get(each.name, each.name))
+        return rebuilt(each, operands)
+
+    return fold(node, rename)
+
+
+def _swapped_aggregate(each: Aggregate, names: Mapping[str, str]) -> Aggregate:
+    def swap(value: Expression | None) -> Expression | None:
+        return None if value is None else swapped(value, names)
+
+    return replace(each, operand=swap(each.operand), where=swap(each.where), by=swap(each.by))
