@@ -199,7 +199,7 @@ class _Plans:
         return self.small.condition(self.known(given.exact)) if self.small.rarely() else None
 
     def aggregate(self, given: Drawn) -> tuple[Aggregate, SmallKind]:
-        operand = self.small.one(given.exact)
+        operand = self.small.one(self.known(given.exact))
         kind = self.small.one([*_OF_ANY, *(_OF_NUMBERS if operand.kind in _NUMERIC else ())])
         drawn = Aggregate(
             self.name("n"),
