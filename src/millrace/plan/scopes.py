@@ -64,9 +64,7 @@ def _stream_names(stream: Stream, declared: Declared) -> list[str]:
 
 def _near(node: Relation, declared: Declared) -> set[str]:
     """Return the columns that a relation's own expressions are about."""
-    return {
-        each.casefold() for given in inputs(node) for each in column_names(given, declared)
-    }
+    return {each.casefold() for given in inputs(node) for each in column_names(given, declared)}
 
 
 def expressions_within(node: Relation) -> Iterator[Expression]:
@@ -145,10 +143,8 @@ def renamed(node: Relation, names: Mapping[str, str], declared: Declared) -> Rel
             values = tuple(replace(each, value=swap(each.value)) for each in outputs)
             return Project(again(given), values)
         case Join():
-            condition = None if node.condition is None else swap(node.condition)
-            return replace(
-                node, left=again(node.left), right=again(node.right), condition=condition
-            )
+            on = None if node.condition is None else swap(node.condition)
+            return replace(node, left=again(node.left), right=again(node.right), condition=on)
         case Group(given, keys, aggregates):
             return Group(
                 again(given),

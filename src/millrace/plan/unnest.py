@@ -71,9 +71,7 @@ class Unnesting:
             case Filter() | Project() | Group() | Distinct() | Top():
                 return replace(node, input=self.relation(node.input))
             case Join() | Combined():
-                return replace(
-                    node, left=self.relation(node.left), right=self.relation(node.right)
-                )
+                return replace(node, left=self.relation(node.left), right=self.relation(node.right))
             case Asked():
                 return self._answered(replace(node, input=self.relation(node.input)))
             case _:
@@ -136,15 +134,11 @@ class Unnesting:
             ((operand, column),) = pairs
             given = Asked(given, doubt, "exists", Filter(node.subquery, IsNull(column)))
             given = Asked(given, some, "exists", node.subquery)
-            unknown: Expression = Either(
-                Column(doubt), Both(IsNull(operand), Column(some))
-            )
+            unknown: Expression = Either(Column(doubt), Both(IsNull(operand), Column(some)))
         else:
             given = Asked(given, doubt, "exists", Filter(node.subquery, IsNull(equal)))
             unknown = Column(doubt)
-        answer = Case(
-            ((Column(hit), Literal(True)), (unknown, Literal(None))), Literal(False)
-        )
+        answer = Case(((Column(hit), Literal(True)), (unknown, Literal(None))), Literal(False))
         return self.relation(_project(given, names, {node.name: answer}))
 
     def _questions(self, node: Asked) -> tuple[Questions, Relation]:
@@ -256,8 +250,9 @@ class Questions:
             condition = swapped(condition, swap)
         pairs = [same(Column(one), Column(two)) for one, two in swap.items()]
         marks = self.unnesting.name(), self.unnesting.name()
-        left = _project(left, [*self.columns, *self.unnesting.names(node.left)],
-                        {marks[0]: Literal(True)})
+        left = _project(
+            left, [*self.columns, *self.unnesting.names(node.left)], {marks[0]: Literal(True)}
+        )
         joined = Join(
             node.kind, left, right, both([*pairs, *([] if condition is None else [condition])])
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace.operators.keys import N_BUCKETS, bucket_of, hash_columns
 from millrace.operators.relational.plan import Plan, Run
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.state import MemoryState
+from millrace.plan.placement import Placing
 from millrace.plan.relations import Relation, StreamKind, StreamOf
 from millrace.plan.unnest import Unnesting
-from millrace.schema import Schema
 from millrace.testing.oracle.aggregates import same
 from millrace.testing.oracle.relations import Definition
 from millrace.testing.relation_strategies import plans
@@ -32,36 +35,47 @@ def executed(streams: Sequence[StreamOf], world: Worlds, ends: Sequence[int]) ->
     """Run a plan slab by slab and return what each stream tells."""
     unnesting = Unnesting(DECLARED)
     nodes = [unnesting.stream(each) for each in streams]
-    plan, state = Plan(DECLARED), MemoryState()
+    plan, state = Plan(nodes, DECLARED), MemoryState()
     told: list[Told] = [[] for _ in nodes]
     for begin, end in zip([0, *ends], ends, strict=False):
-        slab = Slab(
-            begin,
-            end,
-            {name: taken(world[0][name], of, begin, end) for name, of in DECLARED.streams.items()},
-            {name: taken(world[1][name], of, begin, end) for name, of in DECLARED.tables.items()},
-            state,
-            first=begin == 0,
-        )
-        run = Run(slab)
+        run = Run(slab_of(world, begin, end, state))
         for node, found in zip(nodes, told, strict=True):
-            elements = plan.stream(node, run)
-            rows = elements.rows.to_pylist()
-            found += [
-                comparable(at, row) for at, row in zip(elements.times.tolist(), rows, strict=True)
-            ]
+            found += rows_told(plan.stream(node, run))
         state.settle(end)
     return told
 
 
-def taken(items: Sequence[tuple[Any, ...]], schema: Schema, begin: int, end: int) -> Elements:
-    some = [each for each in items if begin <= each[0] < end]
-    copies = np.array([each[2] for each in some], np.int64) if some and len(some[0]) > 2 else None
-    return Elements(
-        pa.RecordBatch.from_pylist([each[1] for each in some], schema=schema.to_arrow()),
-        np.array([each[0] for each in some], np.int64),
-        copies,
+def slab_of(
+    world: Worlds, begin: int, end: int, state: MemoryState, share: Share | None = None
+) -> Slab:
+    streams, tables = world
+    return Slab(
+        begin,
+        end,
+        {name: taken(streams[name], name, begin, end, share) for name in streams},
+        {name: taken(tables[name], name, begin, end, share) for name in tables},
+        state,
+        first=begin == 0,
     )
+
+
+def rows_told(elements: Elements) -> Told:
+    rows = elements.rows.to_pylist()
+    return [comparable(at, row) for at, row in zip(elements.times.tolist(), rows, strict=True)]
+
+
+def taken(
+    items: Sequence[tuple[Any, ...]], name: str, begin: int, end: int, share: Share | None
+) -> Elements:
+    schema = (DECLARED.streams.get(name) or DECLARED.tables[name]).to_arrow()
+    some = [each for each in items if begin <= each[0] < end]
+    rows = pa.RecordBatch.from_pylist([each[1] for each in some], schema=schema)
+    if share is not None and name in share.columns:
+        mask = share.mask(hash_columns(rows, [share.columns[name]]))
+        some = [each for each, mine in zip(some, mask, strict=True) if mine]
+        rows = rows.filter(pa.array(mask))
+    copies = np.array([each[2] for each in some], np.int64) if some and len(some[0]) > 2 else None
+    return Elements(rows, np.array([each[0] for each in some], np.int64), copies)
 
 
 def comparable(at: int, row: dict[str, Any]) -> tuple[Any, ...]:
@@ -81,6 +95,54 @@ def test_what_is_told_is_what_the_definition_says(
     ]
 
     assert executed(streams, world, cuts) == expected
+
+
+@given(plans(3), worlds(), CUTS, st.integers(1, END))
+def test_shards_tell_the_same_together(
+    plan: Relation, world: Worlds, cuts: list[int], change: int
+) -> None:
+    """From the instant `change` on there are 4 shards instead of 2, over the state of those."""
+    stream = Unnesting(DECLARED).stream(StreamOf("istream", plan))
+    assert isinstance(stream, StreamOf)
+    columns = Placing(DECLARED).columns(stream)
+    if columns is None:
+        return
+    operators, states = Plan([stream], DECLARED, columns), [MemoryState(), MemoryState()]
+    told: Told = []
+    for begin, end in zip([0, *cuts], cuts, strict=False):
+        if begin >= change and len(states) == 2:
+            states = [redistributed(states, shard, 4) for shard in range(4)]
+        for shard, state in enumerate(states):
+            slab = slab_of(world, begin, end, state, Share(shard, len(states), columns))
+            told += rows_told(operators.stream(stream, Run(slab)))
+            state.settle(end)
+    definition = Definition(DECLARED, *world)
+    expected = definition.stream(StreamOf("istream", plan), END - 1)
+
+    assert Counter(told) == Counter(comparable(at, row) for at, row in expected)
+
+
+@dataclass(frozen=True)
+class Share:
+    """One shard of some, and the column by which each stream and table is spread."""
+
+    shard: int
+    n_shards: int
+    columns: Mapping[str, str]
+
+    def mask(self, hashes: np.ndarray) -> np.ndarray:
+        return bucket_of(hashes).astype(np.int64) * self.n_shards // N_BUCKETS == self.shard
+
+
+def redistributed(states: Sequence[MemoryState], shard: int, n_shards: int) -> MemoryState:
+    share = Share(shard, n_shards, {})
+    found = MemoryState()
+    for state in states:
+        for store, parts in state.stores.items():
+            for part in parts:
+                mine = part.filter(pa.array(share.mask(part.column("_key").to_numpy())))
+                found.stores.setdefault(store, []).append(mine)
+    return found
 
 
 @pytest.mark.parametrize("every", [1, 3, 5])

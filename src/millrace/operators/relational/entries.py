@@ -76,9 +76,9 @@ def _merged(groups: Ints, times: Ints, wanted: Ints, at: Ints) -> Ints:
     return place[~is_entry]
 
 
-def entries_of(feeds: Sequence[Events], keys: Sequence[str], schema: pa.Schema) -> Entries:
+def entries_of(feeds: Sequence[Events], keys: pa.Schema, place: str | None) -> Entries:
     """Return the entries of all events, which have the columns `keys` among others."""
-    rows = concat_rows([each.rows.select(list(keys)) for each in feeds], schema)
+    rows = concat_rows([each.rows.select(keys.names) for each in feeds], keys)
     times = np.concatenate([each.times for each in feeds])
     numbers, firsts = numbered(rows)
     n_groups = len(firsts)
@@ -89,7 +89,7 @@ def entries_of(feeds: Sequence[Events], keys: Sequence[str], schema: pa.Schema) 
     fresh = firsts_of(groups)
     fresh[1:] |= times[1:] != times[:-1]
     found = take_rows(rows, firsts)
-    return Entries(found, hashes_of(found), groups[fresh], times[fresh])
+    return Entries(found, hashes_of(found, place), groups[fresh], times[fresh])
 
 
 def accounted(entries: Entries, account: Account, keys: Sequence[str]) -> tuple[Ints, Ints]:

@@ -16,17 +16,25 @@ import pyarrow.types as kinds
 
 from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.kernels.grouping import number_hashes
-from millrace.operators.keys import hash_columns
+from millrace.operators.keys import BUCKET_BITS, hash_columns
 
+_REST = np.uint64((1 << (64 - BUCKET_BITS)) - 1)
 ONE_KEY = np.uint64(0)
 """The hash of rows without columns."""
 
 
-def hashes_of(rows: pa.RecordBatch) -> Hashes:
-    """Hash rows by all their columns."""
+def hashes_of(rows: pa.RecordBatch, place: str | None = None) -> Hashes:
+    """Hash rows by all their columns.
+
+    The upper bits, which decide about the shard, are those of the column `place` alone, if it is
+    given: so rows are in the shard that the rows came to which they are made of.
+    """
     if not rows.schema.names:
         return np.full(rows.num_rows, ONE_KEY)
-    return hash_columns(rows, rows.schema.names)
+    hashes = hash_columns(rows, rows.schema.names)
+    if place is None or len(rows.schema.names) == 1:
+        return hashes
+    return (hash_columns(rows, [place]) & ~_REST) | (hashes & _REST)
 
 
 def numbered(rows: pa.RecordBatch, hashes: Hashes | None = None) -> tuple[Ints, Ints]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from millrace.kernels.arrays import Hashes, Ints
 from millrace.kernels.grouping import add_by_number, net_by_instant
-from millrace.operators.relational.equal import hashes_of, numbered
+from millrace.operators.relational.equal import numbered
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.state import state_rows, state_schema
 from millrace.operators.relational.timed import OPEN, Timed, concat_rows, take_rows
@@ -40,13 +40,8 @@ class Events:
         return len(self.times)
 
 
-def events_of(timed: Timed, changes: Ints | None = None, hashes: Hashes | None = None) -> Events:
-    """Return when rows come and go; `changes` are what each adds to the counts while it is there.
-
-    Without them there is one count, to which a row adds its weight.
-    """
-    changes = timed.weights[:, None] if changes is None else changes
-    hashes = hashes_of(timed.rows) if hashes is None else hashes
+def events_of(timed: Timed, changes: Ints, hashes: Hashes) -> Events:
+    """Return when rows come and go; `changes` are what each adds to the counts while it is there."""
     ending = np.flatnonzero(timed.ends < OPEN)
     at = np.concatenate((np.arange(len(timed)), ending))
     return Events(

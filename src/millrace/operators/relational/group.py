@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from millrace.kernels.arrays import Bools, Ints
+from millrace.kernels.arrays import Bools
 from millrace.kernels.grouping import firsts_of
 from millrace.operators.evaluate import evaluate
 from millrace.operators.relational.entries import Entries, entries_of
 from millrace.operators.relational.equal import hashes_of, same_values
 from millrace.operators.relational.events import Events
-from millrace.operators.relational.feeds import Feed, Fed
+from millrace.operators.relational.feeds import Fed, Feed
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.sweep import next_times
 from millrace.operators.relational.timed import OPEN, Timed, rows_of, take_rows
@@ -37,6 +37,7 @@ class Grouping:
     key_schema: pa.Schema
     feeds: tuple[Feed, ...]
     schema: pa.Schema
+    place: str | None = None
 
     def step(self, given: Timed, slab: Slab) -> Timed:
         """Take what is new in the relation."""
@@ -44,18 +45,17 @@ class Grouping:
         fed = [each.take(given, keys, slab) for each in self.feeds]
         events = [part for each in fed for part in each.events()]
         if not self.keys and slab.first:
-            events.append(_beginning(self.key_schema, slab))
+            events.append(_beginning(slab))
         if not sum(map(len, events)):
             return Timed.empty(self.schema)
-        entries = entries_of(events, self.key_schema.names, self.key_schema)
+        entries = entries_of(events, self.key_schema, self.place)
         columns, present = self._answers(fed, entries, slab)
         return self._told(entries, columns, present)
 
     def _keys(self, given: Timed, slab: Slab) -> pa.RecordBatch:
         n_rows = len(given)
         columns = [
-            as_array(evaluate(each.value, given.rows, slab.functions), n_rows)
-            for each in self.keys
+            as_array(evaluate(each.value, given.rows, slab.functions), n_rows) for each in self.keys
         ]
         return rows_of(columns, self.key_schema.names, n_rows)
 
@@ -97,7 +97,7 @@ class Grouping:
         )
 
 
-def _beginning(schema: pa.Schema, slab: Slab) -> Events:
+def _beginning(slab: Slab) -> Events:
     """Return an event that changes nothing, of the only group, when the first slab begins."""
     rows = rows_of([], [], 1)
     nothing = np.zeros((1, 0), np.int64)

@@ -57,6 +57,7 @@ class InnerJoin:
     right: pa.Schema
     keys: tuple[Key, ...]
     condition: Expression | None
+    place: str | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -80,14 +81,10 @@ class InnerJoin:
 
     def _side(self, timed: Timed, values: list[Expression], slab: Slab) -> Side:
         n_rows = len(timed)
-        columns = [
-            as_array(evaluate(each, timed.rows, slab.functions), n_rows) for each in values
-        ]
+        columns = [as_array(evaluate(each, timed.rows, slab.functions), n_rows) for each in values]
         keys = rows_of(columns, [str(at) for at in range(len(columns))], n_rows)
-        strict = [
-            column for column, key in zip(columns, self.keys, strict=True) if not key.nulls
-        ]
-        return Side(timed, keys, hashes_of(keys), without_nulls(strict, n_rows))
+        strict = [column for column, key in zip(columns, self.keys, strict=True) if not key.nulls]
+        return Side(timed, keys, hashes_of(keys, self.place), without_nulls(strict, n_rows))
 
     def _remembered(self, side: str, schema: pa.Schema, partners: Side, slab: Slab) -> Side:
         stored = _stored(schema)
@@ -108,9 +105,7 @@ class InnerJoin:
         with_start = rows_of(
             [*kept.rows.columns, pa.array(kept.starts)], [*schema.names, "_start"], len(kept)
         )
-        rows = state_rows(
-            _stored(schema), new.hashes[lasting], kept.ends, with_start, kept.weights
-        )
+        rows = state_rows(_stored(schema), new.hashes[lasting], kept.ends, with_start, kept.weights)
         slab.state.add(f"{self.name}.{side}", rows)
 
     def _pairs(self, left: Side, right: Side, slab: Slab) -> Timed:

@@ -27,12 +27,13 @@ class Unmatched:
     taken: InnerJoin
 
     @classmethod
-    def of(cls, name: str, side: pa.Schema) -> Unmatched:
+    def of(cls, name: str, side: pa.Schema, place: str | None) -> Unmatched:
         """Look for rows of these columns."""
         partner = pa.schema([pa.field(f"#{each.name}", each.type) for each in side])
         keys = tuple(Key(Column(each), Column(f"#{each}"), nulls=True) for each in side.names)
-        once = Sweep(f"{name}.once", partner, 1, distinct)
-        return cls(once, InnerJoin(f"{name}.taken", side, partner, keys, None))
+        once = Sweep(f"{name}.once", partner, 1, distinct, None if place is None else f"#{place}")
+        at = None if place is None else str(side.get_field_index(place))
+        return cls(once, InnerJoin(f"{name}.taken", side, partner, keys, None, at))
 
     def step(self, side: Timed, pairs: Timed, slab: Slab) -> Timed:
         """Take what is new on the side, and the new pairs."""
@@ -53,11 +54,15 @@ class OuterJoin:
     right: Unmatched | None
 
     @classmethod
-    def of(cls, kind: JoinKind, inner: InnerJoin) -> OuterJoin:
-        """Make an outer join of an inner one."""
-        left = Unmatched.of(f"{inner.name}.l", inner.left) if kind in ("left", "full") else None
-        right = Unmatched.of(f"{inner.name}.r", inner.right) if kind in ("right", "full") else None
-        return cls(inner, left, right)
+    def of(cls, kind: JoinKind, inner: InnerJoin, left: str | None, right: str | None) -> OuterJoin:
+        """Make an outer join of an inner one; sides are placed by their columns `left`, `right`."""
+        return cls(
+            inner,
+            Unmatched.of(f"{inner.name}.l", inner.left, left) if kind in ("left", "full") else None,
+            Unmatched.of(f"{inner.name}.r", inner.right, right)
+            if kind in ("right", "full")
+            else None,
+        )
 
     @property
     def schema(self) -> pa.Schema:

@@ -5,18 +5,18 @@ The same relation in two places of a plan is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
 
 from millrace.operators.evaluate import evaluate
-from millrace.operators.relational.join_keys import split
 from millrace.operators.relational.feeds import Feed, Once
 from millrace.operators.relational.group import Grouping
-from millrace.operators.relational.join import InnerJoin, true_rows
+from millrace.operators.relational.join import InnerJoin, Key, true_rows
+from millrace.operators.relational.join_keys import split
 from millrace.operators.relational.outer import OuterJoin
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.streams import Telling
@@ -28,8 +28,10 @@ from millrace.operators.relational.values import Values
 from millrace.operators.relational.windows import RowsWindow, by_time
 from millrace.operators.vectors import as_array
 from millrace.plan.bind import type_of
-from millrace.plan.expressions import Column
-from millrace.plan.relation_types import Declared, aggregate_type, relation_schema, stream_schema
+from millrace.plan.declared import Declared
+from millrace.plan.expressions import Cast, Column, Expression
+from millrace.plan.placement import Placing
+from millrace.plan.relation_types import aggregate_type, relation_schema, stream_schema
 from millrace.plan.relations import (
     Aggregate,
     Asked,
@@ -47,6 +49,7 @@ from millrace.plan.relations import (
     Top,
     Windowed,
 )
+from millrace.plan.scopes import inputs
 from millrace.schema import Schema
 
 Makes = Callable[["Run"], Timed]
@@ -65,29 +68,58 @@ class Run:
     streams: dict[Stream, Elements] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
 class Plan:
-    """The operators of relations and streams over what is declared."""
+    """The operators of some streams over what is declared.
 
-    declared: Declared
-    _relations: dict[Relation, Makes] = field(default_factory=dict)
-    _streams: dict[Stream, Tells] = field(default_factory=dict)
+    Operators are numbered in the order of the plan, and call their stores by that number. If the
+    rows come spread over shards, `columns` says by which column of each stream.
+    """
+
+    def __init__(
+        self,
+        streams: Sequence[Stream],
+        declared: Declared,
+        columns: Mapping[str, str] | None = None,
+    ) -> None:
+        self._declared = declared
+        self._placing = None if columns is None else Placing(declared, columns)
+        self._relations: dict[Relation, Makes] = {}
+        self._streams: dict[Stream, Tells] = {}
+        for each in streams:
+            self._add_stream(each)
 
     def relation(self, node: Relation, run: Run) -> Timed:
         """Return what is new in a relation."""
         if node not in run.relations:
-            if node not in self._relations:
-                self._relations[node] = self._made(node, f"r{len(self._relations)}")
             run.relations[node] = self._relations[node](run)
         return run.relations[node]
 
     def stream(self, node: Stream, run: Run) -> Elements:
         """Return the elements of a stream, in order."""
         if node not in run.streams:
-            if node not in self._streams:
-                self._streams[node] = self._told(node, f"s{len(self._streams)}")
             run.streams[node] = self._streams[node](run)
         return run.streams[node]
+
+    def _add_stream(self, node: Stream) -> None:
+        if isinstance(node, StreamOf):
+            self._add(node.relation)
+        if node not in self._streams:
+            self._streams[node] = self._told(node, f"s{len(self._streams)}")
+
+    def _add(self, node: Relation) -> None:
+        if isinstance(node, Windowed):
+            self._add_stream(node.stream)
+        for each in inputs(node):
+            self._add(each)
+        if node not in self._relations:
+            self._relations[node] = self._made(node, f"r{len(self._relations)}")
+
+    def _place(self, node: Relation, names: Iterable[str] | None = None) -> str | None:
+        """Return the column of a relation, one of some names, that decides about the shard."""
+        if self._placing is None:
+            return None
+        found = self._placing.found(node)
+        return min(found if names is None else found & frozenset(names))
 
     # ---- streams ---------------------------------------------------------------------------------
 
@@ -96,7 +128,8 @@ class Plan:
             case Source(source):
                 return lambda run: run.slab.streams[source]
             case StreamOf(kind, relation, every):
-                telling = Telling(name, self._schema(relation).to_arrow(), kind, every)
+                schema, place = self._schema(relation).to_arrow(), self._place(relation)
+                telling = Telling(name, schema, kind, every, place)
                 return lambda run: telling.step(self.relation(relation, run), run.slab)
             case _:
                 assert_never(node)
@@ -118,12 +151,14 @@ class Plan:
             case Group():
                 return self._grouped(node, name)
             case Distinct(given):
-                once = Sweep(name, self._schema(given).to_arrow(), 1, distinct)
+                schema, place = self._schema(given).to_arrow(), self._place(given)
+                once = Sweep(name, schema, 1, distinct, place)
                 return lambda run: once.step([self.relation(given, run)], run.slab)
             case Combined():
                 return self._combined(node, name)
             case Top(given, order, limit, offset, per):
-                top = TopRows(name, self._schema(given).to_arrow(), order, limit, offset, per)
+                schema, place = self._schema(given).to_arrow(), self._place(given, per)
+                top = TopRows(name, schema, order, limit, offset, per, place)
                 return lambda run: top.step(self.relation(given, run), run.slab)
             case Asked():
                 raise AssertionError("subqueries are unnested before")
@@ -134,7 +169,11 @@ class Plan:
         window, stream = node.window, node.stream
         names = self._schema(node).names
         by_rows = window.kind == "rows" and not (window.size is None and window.slide is None)
-        rows_window = RowsWindow(name, window, stream_schema(stream, self.declared).to_arrow())
+        place = None
+        if self._placing is not None and by_rows:
+            place = min(self._placing.found_in(stream) & frozenset(window.by))
+        columns = stream_schema(stream, self._declared).to_arrow()
+        rows_window = RowsWindow(name, window, columns, place)
 
         def windowed(run: Run) -> Timed:
             elements = self.stream(stream, run)
@@ -148,12 +187,27 @@ class Plan:
 
     def _joined(self, node: Join, name: str) -> Makes:
         left, right = self._schema(node.left), self._schema(node.right)
-        keys, rest = split(node.condition, left, right, self.declared.functions)
-        inner = InnerJoin(name, left.to_arrow(), right.to_arrow(), keys, rest)
-        join = inner if node.kind == "inner" else OuterJoin.of(node.kind, inner)
+        keys, rest = split(node.condition, left, right, self._declared.functions)
+        at = self._key_at(node, keys)
+        inner = InnerJoin(name, left.to_arrow(), right.to_arrow(), keys, rest, at)
+        join: InnerJoin | OuterJoin = inner
+        if node.kind != "inner":
+            places = self._place(node.left), self._place(node.right)
+            join = OuterJoin.of(node.kind, inner, *places)
         return lambda run: join.step(
             self.relation(node.left, run), self.relation(node.right, run), run.slab
         )
+
+    def _key_at(self, node: Join, keys: Sequence[Key]) -> str | None:
+        """Return which key of a join decides about the shard."""
+        if self._placing is None:
+            return None
+        left, right = self._placing.found(node.left), self._placing.found(node.right)
+        for at, key in enumerate(keys):
+            names = [_column(key.left), _column(key.right)]
+            if names[0] in left and names[1] in right:
+                return str(at)
+        raise AssertionError("a join that is spread has a key by which its sides are")
 
     def _combined(self, node: Combined, name: str) -> Makes:
         schema = self._schema(node).to_arrow()
@@ -164,54 +218,68 @@ class Plan:
 
         if node.kind == "union" and node.keep_all:
             return lambda run: Timed.concat(inputs(run), schema)
-        sweep = Sweep(name, schema, 2, set_operator(node.kind, keep_all=node.keep_all))
+        weigh = set_operator(node.kind, keep_all=node.keep_all)
+        sweep = Sweep(name, schema, 2, weigh, self._place(node))
         return lambda run: sweep.step(inputs(run), run.slab)
 
     def _grouped(self, node: Group, name: str) -> Makes:
         given, schema = self._schema(node.input), self._schema(node)
         keys = pa.schema(list(schema.to_arrow())[: len(node.keys)])
         added = [each for each in node.aggregates if each.kind in _ADDED and not each.distinct]
-        feeds: list[Feed] = [self._totals(f"{name}.all", keys, added, given, whole=True)]
+        place = self._place(node, keys.names)
+        feeds: list[Feed] = [self._totals(f"{name}.all", keys, added, given, place)]
         for at, each in enumerate(node.aggregates):
             if each not in added:
-                feeds.append(self._feed(f"{name}.{at}", keys, each, given))
-        grouping = Grouping(name, node.keys, keys, tuple(feeds), schema.to_arrow())
+                feeds.append(self._feed(f"{name}.{at}", keys, each, given, place))
+        grouping = Grouping(name, node.keys, keys, tuple(feeds), schema.to_arrow(), place)
         return lambda run: grouping.step(self.relation(node.input, run), run.slab)
 
-    def _feed(self, name: str, keys: pa.Schema, aggregate: Aggregate, given: Schema) -> Feed:
+    def _feed(
+        self, name: str, keys: pa.Schema, aggregate: Aggregate, given: Schema, place: str | None
+    ) -> Feed:
         """Return what keeps the values of one aggregate."""
         operand = self._type(aggregate, given)
         assert operand is not None, "only a count has no operand"
         if not aggregate.distinct or aggregate.kind in ("min", "max"):
             by = aggregate.by
-            by_type = None if by is None else type_of(by, given, self.declared.functions)
-            return Values(name, keys, aggregate, operand, by_type)
+            by_type = None if by is None else type_of(by, given, self._declared.functions)
+            return Values(name, keys, aggregate, operand, by_type, place)
         once = Aggregate(
             aggregate.name, aggregate.kind, Column(_VALUE), fraction=aggregate.fraction
         )
         swept = pa.schema([*keys, pa.field(_VALUE, operand)])
-        sweep = Sweep(f"{name}.once", swept, 1, distinct)
+        sweep = Sweep(f"{name}.once", swept, 1, distinct, place)
         if aggregate.kind in _ADDED:
             values = Schema.from_arrow(swept)
-            return Once(
-                aggregate, _VALUE, sweep, self._totals(name, keys, [once], values, whole=False)
-            )
-        return Once(aggregate, _VALUE, sweep, Values(name, keys, once, operand, None))
+            totals = self._totals(name, keys, [once], values, place)
+            return Once(aggregate, _VALUE, sweep, replace(totals, whole=False))
+        return Once(aggregate, _VALUE, sweep, Values(name, keys, once, operand, None, place))
 
     def _totals(
-        self, name: str, keys: pa.Schema, added: list[Aggregate], given: Schema, *, whole: bool
+        self,
+        name: str,
+        keys: pa.Schema,
+        added: list[Aggregate],
+        given: Schema,
+        place: str | None,
     ) -> Totals:
-        types = tuple(aggregate_type(each, given, self.declared) for each in added)
+        types = tuple(aggregate_type(each, given, self._declared) for each in added)
         operands = tuple(self._type(each, given) for each in added)
-        return Totals(name, keys, tuple(added), types, operands, whole)
+        return Totals(name, keys, tuple(added), types, operands, place=place)
 
     def _type(self, aggregate: Aggregate, given: Schema) -> pa.DataType | None:
         if aggregate.operand is None:
             return None
-        return type_of(aggregate.operand, given, self.declared.functions)
+        return type_of(aggregate.operand, given, self._declared.functions)
 
     def _schema(self, node: Relation) -> Schema:
-        return relation_schema(node, self.declared)
+        return relation_schema(node, self._declared)
+
+
+def _column(node: Expression) -> str:
+    """Return the name of a column, also of one that is cast to a wider integer."""
+    node = node.operand if isinstance(node, Cast) else node
+    return node.name if isinstance(node, Column) else ""
 
 
 def _changed(changes: Elements, alias: str) -> Timed:
@@ -223,15 +291,14 @@ def _changed(changes: Elements, alias: str) -> Timed:
     return Timed(rows, changes.times, np.full(n_rows, OPEN), copies)
 
 
-def _filtered(given: Timed, condition: object, slab: Slab) -> Timed:
-    return given.where(true_rows(condition, given, slab)) if len(given) else given  # type: ignore[arg-type]
+def _filtered(given: Timed, condition: Expression, slab: Slab) -> Timed:
+    return given.where(true_rows(condition, given, slab)) if len(given) else given
 
 
 def _projected(given: Timed, node: Project, slab: Slab) -> Timed:
     n_rows = len(given)
     columns = [
-        as_array(evaluate(each.value, given.rows, slab.functions), n_rows)
-        for each in node.outputs
+        as_array(evaluate(each.value, given.rows, slab.functions), n_rows) for each in node.outputs
     ]
     return given.with_rows(rows_of(columns, [each.name for each in node.outputs], n_rows))
 
@@ -239,7 +306,6 @@ def _projected(given: Timed, node: Project, slab: Slab) -> Timed:
 def _as_columns(given: Timed, schema: pa.Schema) -> Timed:
     """Name and type columns as another relation has them."""
     columns = [
-        column.cast(wanted.type)
-        for column, wanted in zip(given.rows.columns, schema, strict=True)
+        column.cast(wanted.type) for column, wanted in zip(given.rows.columns, schema, strict=True)
     ]
     return given.with_rows(rows_of(columns, schema.names, len(given)))

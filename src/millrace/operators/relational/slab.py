@@ -36,4 +36,3 @@ class Slab:
     state: State
     first: bool = False
     functions: Mapping[str, Function] = field(default_factory=dict)
-

@@ -73,8 +73,9 @@ class MemoryState:
             self.stores.setdefault(store, []).extend(parts)
         self._added.clear()
         for store, parts in self.stores.items():
-            kept = [each.filter(pa.array(each.column(TIME).to_numpy() > frontier - 1))
-                    for each in parts]
+            kept = [
+                each.filter(pa.array(each.column(TIME).to_numpy() > frontier - 1)) for each in parts
+            ]
             self.stores[store] = [each for each in kept if each.num_rows]
 
     def _all(self, store: str, schema: pa.Schema) -> pa.RecordBatch:

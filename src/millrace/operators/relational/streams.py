@@ -10,7 +10,7 @@ import pyarrow as pa
 from millrace.kernels.arrays import Ints
 from millrace.kernels.grouping import add_by_number, net_by_instant, running_sums
 from millrace.operators.canonical import ordered_by
-from millrace.operators.relational.equal import numbered
+from millrace.operators.relational.equal import hashes_of, numbered
 from millrace.operators.relational.events import Events, Ledger, events_of, joined
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.sweep import next_times
@@ -28,11 +28,13 @@ class Telling:
     schema: pa.Schema
     kind: StreamKind
     every: int | None
+    place: str | None = None
 
     def step(self, given: Timed, slab: Slab) -> Elements:
         """Take what is new in the relation."""
         ledger = Ledger(self.name, self.schema, ("n",))
-        events = ledger.due(events_of(given), slab)
+        hashes = hashes_of(given.rows, self.place)
+        events = ledger.due(events_of(given, given.weights[:, None], hashes), slab)
         if self.kind == "rstream":
             return self._all(ledger, joined([ledger.standing(slab), events], self.schema), slab)
         numbers, _ = numbered(events.rows, events.hashes)
@@ -69,4 +71,3 @@ class Telling:
             return Elements(rows, times)
         batch = batches[0]
         return Elements(batch.select(rows.schema.names), batch.column(TIME).to_numpy())
-

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from millrace.kernels.arrays import Bools, Ints
 from millrace.kernels.grouping import firsts_of, running_sums
+from millrace.operators.relational.equal import hashes_of
 from millrace.operators.relational.events import Ledger, events_of, joined
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.timed import OPEN, Timed, take_rows
@@ -35,6 +36,7 @@ class Sweep:
     schema: pa.Schema
     n_inputs: int
     weigh: Weigh
+    place: str | None = None
 
     def step(self, inputs: Sequence[Timed], slab: Slab) -> Timed:
         """Take what is new in the inputs."""
@@ -43,7 +45,7 @@ class Sweep:
         for at, each in enumerate(inputs):
             changes = np.zeros((len(each), self.n_inputs), np.int64)
             changes[:, at] = each.weights
-            parts.append(events_of(each, changes))
+            parts.append(events_of(each, changes, hashes_of(each.rows, self.place)))
         ledger = Ledger(self.name, self.schema, counts)
         events = ledger.due(joined(parts, self.schema), slab)
         if not len(events):

@@ -30,16 +30,17 @@ class TopRows:
     limit: int
     offset: int
     per: tuple[str, ...] = ()
+    place: str | None = None
 
     def step(self, given: Timed, slab: Slab) -> Timed:
         """Take what is new in the relation."""
         keys = pa.schema([self.schema.field(each) for each in self.per])
         ledger = Ledger(self.name, self.schema, ("n",))
-        hashes = hashes_of(given.rows.select(list(self.per)))
-        events = ledger.due(events_of(given, hashes=hashes), slab)
+        hashes = hashes_of(given.rows.select(list(self.per)), self.place)
+        events = ledger.due(events_of(given, given.weights[:, None], hashes), slab)
         if not len(events):
             return Timed.empty(self.schema)
-        entries = entries_of([events], keys.names, keys)
+        entries = entries_of([events], keys, self.place)
         account = ledger.settle(events, entries.hashes, slab)
         by = ranked(account.rows, self.order, slab)
         held = Held.of(account, entries, keys.names, by)
@@ -63,4 +64,3 @@ class TopRows:
         weights = running_sums(numbers, net, base)[:, 0]
         found, starts, stops, signed = stepped(numbers, times, weights, base[:, 0])
         return Timed(take_rows(held.rows, numbers[found]), starts, stops, signed)
-

@@ -47,6 +47,7 @@ class Totals:
     operands: tuple[pa.DataType | None, ...]
     whole: bool = True
     """Whether all rows of the groups come here, so that their number can be told."""
+    place: str | None = None
 
     @property
     def counted(self) -> Ledger:
@@ -73,7 +74,7 @@ class Totals:
                 squared = aggregate.kind in _VARIANCES
                 limbs.append((slot, *self._limbs(operand, rows, counts[:, at : at + 4], squared)))
         together, changes, partials = added_up(given, keys, counts)
-        hashes = hashes_of(together.rows)
+        hashes = hashes_of(together.rows, self.place)
         counted = self.counted.due(events_of(together, changes, hashes), slab)
         summed = self.summed.due(self._sums(together, hashes, partials, limbs, given), slab)
         return TotalsFed(self, counted, summed)
@@ -93,7 +94,9 @@ class Totals:
                 doubles: Floats = values.cast(pa.float64()).to_numpy()
         finite = np.isfinite(doubles)
         if not finite.all():
-            for column, odd in enumerate((np.isnan(doubles), doubles == np.inf, doubles == -np.inf)):
+            for column, odd in enumerate(
+                (np.isnan(doubles), doubles == np.inf, doubles == -np.inf)
+            ):
                 counts[rows[odd], column + 1] = counts[rows[odd], 0]
             doubles, rows = doubles[finite], rows[finite]
         found = exact.split_doubles(doubles, rows)
@@ -176,7 +179,9 @@ class TotalsFed:
         if not account.rows.num_rows:
             return {}
         groups = entries.group_of(account.rows.select(self.totals.keys.names))
-        codes = account.rows.column("slot").to_numpy() * 1024 + account.rows.column("limb").to_numpy()
+        codes = (
+            account.rows.column("slot").to_numpy() * 1024 + account.rows.column("limb").to_numpy()
+        )
         found: dict[int, dict[int, Ints]] = {}
         for code in np.unique(codes):
             rows = np.flatnonzero((codes == code) & (groups >= 0))

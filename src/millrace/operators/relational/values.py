@@ -43,6 +43,7 @@ class Values:
     aggregate: Aggregate
     operand: pa.DataType
     by: pa.DataType | None
+    place: str | None = None
 
     @property
     def ledger(self) -> Ledger:
@@ -64,7 +65,7 @@ class Values:
         rows = rows_of(columns, self.ledger.schema.names, len(given))
         valued = given.with_rows(rows).take(np.flatnonzero(mask))
         together, changes, _ = added_up(valued, valued.rows, valued.weights[:, None])
-        hashes = hashes_of(together.rows.select(self.keys.names))
+        hashes = hashes_of(together.rows.select(self.keys.names), self.place)
         return ValuesFed(self, self.ledger.due(events_of(together, changes, hashes), slab))
 
 

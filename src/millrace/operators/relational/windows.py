@@ -52,12 +52,13 @@ class RowsWindow:
     name: str
     window: Window
     schema: pa.Schema
+    place: str | None = None
 
     def step(self, rows: pa.RecordBatch, times: Ints, state: State) -> Timed:
         """Take the elements of a slab, in order."""
         stored = state_schema(_remembered(self.schema), "n")
         keys = rows.select(list(self.window.by))
-        hashes = hashes_of(keys)
+        hashes = hashes_of(keys, self.place)
         before = state.of(self.name, stored, np.unique(hashes), -1)
         before = _alive(before)
         old_rows = before.select(self.schema.names)
@@ -77,10 +78,18 @@ class RowsWindow:
         appears = ~was_open & (starts < OPEN) & (starts < ends)
         closes = was_open & (ends < OPEN)
         told = [
-            Timed(take_rows(everything, np.flatnonzero(appears)), starts[appears], ends[appears],
-                  np.ones(int(appears.sum()), np.int64)),
-            Timed(take_rows(everything, np.flatnonzero(closes)), ends[closes],
-                  np.full(int(closes.sum()), OPEN), np.full(int(closes.sum()), -1)),
+            Timed(
+                take_rows(everything, np.flatnonzero(appears)),
+                starts[appears],
+                ends[appears],
+                np.ones(int(appears.sum()), np.int64),
+            ),
+            Timed(
+                take_rows(everything, np.flatnonzero(closes)),
+                ends[closes],
+                np.full(int(closes.sum()), OPEN),
+                np.full(int(closes.sum()), -1),
+            ),
         ]
         kept = ends == OPEN
         if self.window.size is None:  # only the count has to be known, and what is to appear
@@ -90,12 +99,16 @@ class RowsWindow:
         at = np.flatnonzero(change)
         if len(at):
             remembered = pa.RecordBatch.from_arrays(
-                [*take_rows(everything, at).columns, pa.array(instants[at]),
-                 pa.array(positions[at])],
+                [
+                    *take_rows(everything, at).columns,
+                    pa.array(instants[at]),
+                    pa.array(positions[at]),
+                ],
                 schema=_remembered(self.schema),
             )
             forever = np.full(len(at), OPEN)
-            key_hashes = hashes_of(everything.select(list(self.window.by)))[at]
+            by = take_rows(everything.select(list(self.window.by)), at)
+            key_hashes = hashes_of(by, self.place)
             state.add(self.name, state_rows(stored, key_hashes, forever, remembered, change[at]))
         return Timed.concat(told, self.schema)
 
