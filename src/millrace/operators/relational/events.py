@@ -87,6 +87,10 @@ class Ledger:
     def _stored(self) -> pa.Schema:
         return state_schema(self.schema, *self.counts)
 
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        return {f"{self.name}.due": self._stored, f"{self.name}.counts": self._stored}
+
     def due(self, events: Events, slab: Slab) -> Events:
         """Return the events of the slab: new ones, and older ones that fall due in it.
 

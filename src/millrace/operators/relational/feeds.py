@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.kernels.arrays import Bools, Ints
+from millrace.kernels.grouping import add_by_number
 from millrace.operators.evaluate import evaluate
 from millrace.operators.relational.entries import Entries
+from millrace.operators.relational.equal import numbered
 from millrace.operators.relational.events import Events
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.sweep import Sweep
@@ -41,6 +43,10 @@ class Fed(Protocol):
 class Feed(Protocol):
     """Keeps what some aggregates need."""
 
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        ...
+
     def take(self, given: Timed, keys: pa.RecordBatch, slab: Slab) -> Fed:
         """Take what is new in the relation, with the keys of each row."""
         ...
@@ -54,6 +60,10 @@ class Once:
     value: str
     sweep: Sweep
     feed: Feed
+
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        return {**self.sweep.stores(), **self.feed.stores()}
 
     def take(self, given: Timed, keys: pa.RecordBatch, slab: Slab) -> Fed:
         """Take what is new in the relation, with the keys of each row."""
@@ -93,9 +103,6 @@ def added_up(given: Timed, rows: pa.RecordBatch, changes: Ints) -> tuple[Timed, 
 
     Returns the different rows with their instants, their changes, and which of them each row is.
     """
-    from millrace.kernels.grouping import add_by_number
-    from millrace.operators.relational.equal import numbered
-
     columns = [*rows.columns, pa.array(given.starts), pa.array(given.ends)]
     names = [*rows.schema.names, "_start", "_end"]
     numbers, firsts = numbered(rows_of(columns, names, len(given)))

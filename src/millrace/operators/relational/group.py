@@ -39,6 +39,10 @@ class Grouping:
     schema: pa.Schema
     place: str | None = None
 
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        return {name: schema for each in self.feeds for name, schema in each.stores().items()}
+
     def step(self, given: Timed, slab: Slab) -> Timed:
         """Take what is new in the relation."""
         keys = self._keys(given, slab)

@@ -64,6 +64,10 @@ class InnerJoin:
         """The columns of both sides."""
         return pa.schema([*self.left, *self.right])
 
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        return {f"{self.name}.left": _stored(self.left), f"{self.name}.right": _stored(self.right)}
+
     def step(self, left: Timed, right: Timed, slab: Slab) -> Timed:
         """Take what is new on both sides."""
         new_left = self._side(left, [each.left for each in self.keys], slab)

@@ -35,6 +35,10 @@ class Unmatched:
         at = None if place is None else str(side.get_field_index(place))
         return cls(once, InnerJoin(f"{name}.taken", side, partner, keys, None, at))
 
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        return {**self.once.stores(), **self.taken.stores()}
+
     def step(self, side: Timed, pairs: Timed, slab: Slab) -> Timed:
         """Take what is new on the side, and the new pairs."""
         names = side.rows.schema.names
@@ -68,6 +72,16 @@ class OuterJoin:
     def schema(self) -> pa.Schema:
         """The columns of both sides."""
         return self.inner.schema
+
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        parts = (self.inner, self.left, self.right)
+        return {
+            name: schema
+            for each in parts
+            if each is not None
+            for name, schema in each.stores().items()
+        }
 
     def step(self, left: Timed, right: Timed, slab: Slab) -> Timed:
         """Take what is new on both sides."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import Protocol, TypeVar, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +52,16 @@ from millrace.plan.relations import (
 from millrace.plan.scopes import inputs
 from millrace.schema import Schema
 
+
+class Operator(Protocol):
+    """Something that remembers rows in stores."""
+
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        ...
+
+
+Kept = TypeVar("Kept", bound=Operator)
 Makes = Callable[["Run"], Timed]
 Tells = Callable[["Run"], Elements]
 
@@ -85,8 +95,18 @@ class Plan:
         self._placing = None if columns is None else Placing(declared, columns)
         self._relations: dict[Relation, Makes] = {}
         self._streams: dict[Stream, Tells] = {}
+        self._operators: list[Operator] = []
         for each in streams:
             self._add_stream(each)
+
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that the operators use, with their columns."""
+        return {name: schema for each in self._operators for name, schema in each.stores().items()}
+
+    def _keep(self, operator: Kept) -> Kept:
+        """Note an operator that has stores."""
+        self._operators.append(operator)
+        return operator
 
     def relation(self, node: Relation, run: Run) -> Timed:
         """Return what is new in a relation."""
@@ -129,7 +149,7 @@ class Plan:
                 return lambda run: run.slab.streams[source]
             case StreamOf(kind, relation, every):
                 schema, place = self._schema(relation).to_arrow(), self._place(relation)
-                telling = Telling(name, schema, kind, every, place)
+                telling = self._keep(Telling(name, schema, kind, every, place))
                 return lambda run: telling.step(self.relation(relation, run), run.slab)
             case _:
                 assert_never(node)
@@ -152,13 +172,13 @@ class Plan:
                 return self._grouped(node, name)
             case Distinct(given):
                 schema, place = self._schema(given).to_arrow(), self._place(given)
-                once = Sweep(name, schema, 1, distinct, place)
+                once = self._keep(Sweep(name, schema, 1, distinct, place))
                 return lambda run: once.step([self.relation(given, run)], run.slab)
             case Combined():
                 return self._combined(node, name)
             case Top(given, order, limit, offset, per):
                 schema, place = self._schema(given).to_arrow(), self._place(given, per)
-                top = TopRows(name, schema, order, limit, offset, per, place)
+                top = self._keep(TopRows(name, schema, order, limit, offset, per, place))
                 return lambda run: top.step(self.relation(given, run), run.slab)
             case Asked():
                 raise AssertionError("subqueries are unnested before")
@@ -174,6 +194,8 @@ class Plan:
             place = min(self._placing.found_in(stream) & frozenset(window.by))
         columns = stream_schema(stream, self._declared).to_arrow()
         rows_window = RowsWindow(name, window, columns, place)
+        if by_rows:
+            self._keep(rows_window)
 
         def windowed(run: Run) -> Timed:
             elements = self.stream(stream, run)
@@ -194,6 +216,7 @@ class Plan:
         if node.kind != "inner":
             places = self._place(node.left), self._place(node.right)
             join = OuterJoin.of(node.kind, inner, *places)
+        self._keep(join)
         return lambda run: join.step(
             self.relation(node.left, run), self.relation(node.right, run), run.slab
         )
@@ -219,7 +242,7 @@ class Plan:
         if node.kind == "union" and node.keep_all:
             return lambda run: Timed.concat(inputs(run), schema)
         weigh = set_operator(node.kind, keep_all=node.keep_all)
-        sweep = Sweep(name, schema, 2, weigh, self._place(node))
+        sweep = self._keep(Sweep(name, schema, 2, weigh, self._place(node)))
         return lambda run: sweep.step(inputs(run), run.slab)
 
     def _grouped(self, node: Group, name: str) -> Makes:
@@ -231,7 +254,9 @@ class Plan:
         for at, each in enumerate(node.aggregates):
             if each not in added:
                 feeds.append(self._feed(f"{name}.{at}", keys, each, given, place))
-        grouping = Grouping(name, node.keys, keys, tuple(feeds), schema.to_arrow(), place)
+        grouping = self._keep(
+            Grouping(name, node.keys, keys, tuple(feeds), schema.to_arrow(), place)
+        )
         return lambda run: grouping.step(self.relation(node.input, run), run.slab)
 
     def _feed(

@@ -30,9 +30,17 @@ class Telling:
     every: int | None
     place: str | None = None
 
+    @property
+    def _ledger(self) -> Ledger:
+        return Ledger(self.name, self.schema, ("n",))
+
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        return self._ledger.stores()
+
     def step(self, given: Timed, slab: Slab) -> Elements:
         """Take what is new in the relation."""
-        ledger = Ledger(self.name, self.schema, ("n",))
+        ledger = self._ledger
         hashes = hashes_of(given.rows, self.place)
         events = ledger.due(events_of(given, given.weights[:, None], hashes), slab)
         if self.kind == "rstream":

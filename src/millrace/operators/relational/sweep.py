@@ -38,15 +38,22 @@ class Sweep:
     weigh: Weigh
     place: str | None = None
 
+    @property
+    def _ledger(self) -> Ledger:
+        return Ledger(self.name, self.schema, tuple(f"n{at}" for at in range(self.n_inputs)))
+
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        return self._ledger.stores()
+
     def step(self, inputs: Sequence[Timed], slab: Slab) -> Timed:
         """Take what is new in the inputs."""
-        counts = tuple(f"n{at}" for at in range(self.n_inputs))
         parts = []
         for at, each in enumerate(inputs):
             changes = np.zeros((len(each), self.n_inputs), np.int64)
             changes[:, at] = each.weights
             parts.append(events_of(each, changes, hashes_of(each.rows, self.place)))
-        ledger = Ledger(self.name, self.schema, counts)
+        ledger = self._ledger
         events = ledger.due(joined(parts, self.schema), slab)
         if not len(events):
             return Timed.empty(self.schema)

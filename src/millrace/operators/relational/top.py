@@ -32,10 +32,18 @@ class TopRows:
     per: tuple[str, ...] = ()
     place: str | None = None
 
+    @property
+    def _ledger(self) -> Ledger:
+        return Ledger(self.name, self.schema, ("n",))
+
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        return self._ledger.stores()
+
     def step(self, given: Timed, slab: Slab) -> Timed:
         """Take what is new in the relation."""
         keys = pa.schema([self.schema.field(each) for each in self.per])
-        ledger = Ledger(self.name, self.schema, ("n",))
+        ledger = self._ledger
         hashes = hashes_of(given.rows.select(list(self.per)), self.place)
         events = ledger.due(events_of(given, given.weights[:, None], hashes), slab)
         if not len(events):

@@ -60,6 +60,10 @@ class Totals:
         """The limbs of sums."""
         return Ledger(f"{self.name}.sums", pa.schema([*self.keys, *_EXTRA]), ("n",))
 
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        return {**self.counted.stores(), **self.summed.stores()}
+
     def take(self, given: Timed, keys: pa.RecordBatch, slab: Slab) -> TotalsFed:
         """Take what is new in the relation, with the keys of each row."""
         counts = np.zeros((len(given), 1 + _PER_SLOT * len(self.aggregates)), np.int64)

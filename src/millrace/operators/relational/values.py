@@ -52,6 +52,10 @@ class Values:
         schema = pa.schema([*self.keys, *by, pa.field(VALUE, self.operand)])
         return Ledger(self.name, schema, ("n",))
 
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        return self.ledger.stores()
+
     def take(self, given: Timed, keys: pa.RecordBatch, slab: Slab) -> ValuesFed:
         """Take what is new in the relation, with the keys of each row."""
         nulls = self.aggregate.kind in ("array_agg", "only")

@@ -54,9 +54,17 @@ class RowsWindow:
     schema: pa.Schema
     place: str | None = None
 
+    @property
+    def _stored(self) -> pa.Schema:
+        return state_schema(_remembered(self.schema), "n")
+
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        return {self.name: self._stored}
+
     def step(self, rows: pa.RecordBatch, times: Ints, state: State) -> Timed:
         """Take the elements of a slab, in order."""
-        stored = state_schema(_remembered(self.schema), "n")
+        stored = self._stored
         keys = rows.select(list(self.window.by))
         hashes = hashes_of(keys, self.place)
         before = state.of(self.name, stored, np.unique(hashes), -1)
