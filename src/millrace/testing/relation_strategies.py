@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+from typing import Literal as OneOf
 
 from hypothesis import strategies as st
 
@@ -42,7 +43,7 @@ from millrace.schema import Schema
 from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 from millrace.testing.small_expressions import EXACT, Named, Small, SmallKind
 
-__all__ = ["DECLARED", "LAST", "Worlds", "plans", "worlds"]
+__all__ = ["DECLARED", "LAST", "Root", "Worlds", "plans", "worlds"]
 
 _WINDOWS = (
     Window("range"), Window("range", 0), Window("range", 3), Window("rows", 2),
@@ -61,6 +62,12 @@ _OF_NUMBERS: tuple[AggregateKind, ...] = (
 _OF_ANY: tuple[AggregateKind, ...] = (
     "count", "min", "max", "first", "last", "percentile_disc", "array_agg"
 )  # fmt: skip
+
+
+Root: TypeAlias = OneOf[
+    "derived", "filter", "project", "join", "group", "distinct", "combined", "asked", "top"
+]
+"""What may stand on top of a plan."""
 
 
 class Drawn(NamedTuple):
@@ -186,7 +193,7 @@ class _Plans:
         n_rows = Aggregate(self.name("n"), "count", None, where=self.where(given))
         found = [
             (n_rows, "integer"),
-            *(self.aggregate(given) for _ in self.small.one(["", "x", "xx"])),
+            *(self.aggregate(given) for _ in self.small.one(["x", "xx", "xxx", ""])),
         ]
         columns = [
             *(Named(output.name, key.kind) for output, key in zip(outputs, keys, strict=True)),
@@ -287,15 +294,31 @@ def _aggregate_kind(kind: AggregateKind, operand: SmallKind) -> SmallKind:
     return operand if kind in _OF_ANY or kind == "sum" else "rounded"
 
 
+_ROOTS: dict[Root, Callable[[_Plans, int], Drawn]] = {
+    "derived": _Plans.derived,
+    "filter": _Plans.filter,
+    "project": _Plans.project,
+    "join": _Plans.join,
+    "group": _Plans.group,
+    "distinct": _Plans.distinct,
+    "combined": _Plans.combined,
+    "asked": _Plans.asked,
+    "top": _Plans.top,
+}
+
+
 @st.composite
-def _drawn(draw: st.DrawFn, depth: int) -> Relation:
-    return _Plans(Small(draw)).relation(depth).relation
+def _drawn(draw: st.DrawFn, depth: int, root: Root | None) -> Relation:
+    drawing = _Plans(Small(draw))
+    drawn = drawing.relation(depth) if root is None else _ROOTS[root](drawing, depth - 1)
+    return drawn.relation
 
 
-def plans(depth: int = 4) -> st.SearchStrategy[Relation]:
+def plans(depth: int = 4, *, root: Root | None = None) -> st.SearchStrategy[Relation]:
     """Draw a well-typed plan over the declared streams and tables, of no more levels than that.
 
-    Every node may be in it, also windows over streams that are told by a plan, and subqueries in
-    subqueries. No subquery that stands for a value ever has several rows.
+    Every node may be in it, also windows over streams that are told by a plan ("derived"), and
+    subqueries in subqueries; `root` says which one stands on top, or, if it is "asked", perhaps
+    below a filter. No subquery that stands for a value ever has several rows.
     """
-    return _drawn(depth)
+    return _drawn(depth, root)

@@ -71,6 +71,7 @@ def test_a_root_is_the_nearest_double(exact: Fraction) -> None:
         ([4, 1, 2, 3], 0.0, 1.0, 1),
         ([4, 1, 2, 3], 1.0, 4.0, 4),
         ([4, 1, 2, 3], 0.75, 3.25, 3),
+        ([2, 1], 0.75, 1.75, 2),
         (list(range(10)), 0.1, 0.9, 0),  # a tenth, though the double 0.1 is more
         (list(range(11)), 0.1, 1.0, 1),
         ([1.0, INF], 0.5, INF, 1.0),

@@ -224,10 +224,29 @@ def counted(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
 INSTANTS = st.sampled_from([*range(6, LAST + 5), *range(6)])  # early there is little to see
 
 
-@given(plans(), worlds(), INSTANTS)
-def test_duckdb_agrees_at_every_instant(plan: Relation, world: Worlds, at: int) -> None:
+def agree(plan: Relation, world: Worlds, at: int) -> None:
     definition = Definition(DECLARED, *world)
 
     found = [tuple(row.values()) for row in definition.relation(plan, at)]
 
     assert counted(found) == counted(judged(plan, definition, at))
+
+
+@given(plans(), worlds(), INSTANTS)
+def test_duckdb_agrees_at_every_instant(plan: Relation, world: Worlds, at: int) -> None:
+    agree(plan, world, at)
+
+
+@given(plans(1, root="group"), worlds(), INSTANTS)
+def test_duckdb_agrees_about_aggregates(plan: Relation, world: Worlds, at: int) -> None:
+    agree(plan, world, at)
+
+
+@given(plans(2, root="asked"), worlds(), INSTANTS)
+def test_duckdb_agrees_about_subqueries(plan: Relation, world: Worlds, at: int) -> None:
+    agree(plan, world, at)
+
+
+@given(plans(1, root="top"), worlds(), INSTANTS)
+def test_duckdb_agrees_about_order(plan: Relation, world: Worlds, at: int) -> None:
+    agree(plan, world, at)
