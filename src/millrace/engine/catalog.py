@@ -94,7 +94,7 @@ class Catalog:
 
     def _without_stream(self, name: str) -> Catalog:
         self.stream(name)
-        readers = [each.name for each in self.feeds.values() if each.stream == name]
+        readers = [each.name for each in self.feeds.values() if name in each.sources]
         if readers:
             raise PlanError(
                 f'stream "{name}" is in use',
@@ -106,7 +106,8 @@ class Catalog:
     def _with_feed(self, feed: FeedSpec) -> Catalog:
         if feed.name in self.feeds:
             raise NameTakenError(f'query "{feed.name}" exists already')
-        self.stream(feed.stream)
+        for name in feed.sources:
+            self.stream(name)
         numbered = replace(feed, number=self.next_number)
         feeds = {**self.feeds, feed.name: numbered}
         return replace(self, feeds=feeds, next_number=self.next_number + 1)

@@ -30,7 +30,9 @@ COUNTS = "counts"  # how many rows queries have matched
 LATE = "late"  # rows that came too late
 DEAD = "dead"  # rows that could not be read
 TABLES = frozenset({ROWS, RESULTS, COUNTS, LATE, DEAD})  # `name` is the store they are for
-TALLY = "tally"  # what a task saw: counts and clocks, as JSON
+INPUT = "input"  # rows of a stream that a plan reads; `name` is the store where they wait
+TALLY = "tally"  # what a task saw: counts and clocks, as JSON; to the first shard
+CLOCKS = "clocks"  # the same, to the other shards: so all know how far time has come
 OVERSIZE = "oversize"  # a task's output is too large for the driver; run the epoch spread out
 
 

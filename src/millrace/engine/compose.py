@@ -14,8 +14,9 @@ import pyarrow as pa
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
-from millrace.engine.lateness import watermark
+from millrace.engine.plans import is_spread
 from millrace.engine.receipt import Receipt, Written
+from millrace.engine.running import frontier, marks_after
 from millrace.engine.stores import store_specs
 from millrace.engine.tally import Tally, advanced
 from millrace.state.manifest import Delta, Manifest, commit_name
@@ -103,7 +104,7 @@ def _added(
         if each.merge is not None or piece is None:
             continue
         runs = added.get(each.store, ())
-        if runs and each.store.startswith("rows/"):
+        if runs and is_spread(each.store):
             added[each.store] = ((*runs[0], piece),)
         else:
             added[each.store] = (*runs, (piece,))
@@ -116,24 +117,22 @@ def _facts(
     decision: Decision,
     tallies: list[Tally],
 ) -> dict[str, Any]:
-    clocks, marks = facts.clocks(manifest, catalog), facts.watermarks(manifest, catalog)
-    seen = facts.seen(manifest, catalog)
+    clocks, seen = facts.clocks(manifest, catalog), facts.seen(manifest, catalog)
+    marks = {**facts.watermarks(manifest, catalog), **marks_after(catalog, decision, tallies)}
     still_idle: dict[str, list[str]] = {}
-    for name, stream in catalog.streams.items():
+    for name in catalog.streams:
         mine = [each for each in tallies if each.stream == name]
         clocks[name] = advanced(clocks.get(name, {}), mine)
         had_rows = {segment.partition for tally in mine for segment in tally.segments}
         seen[name] = {**seen.get(name, {}), **dict.fromkeys(had_rows, decision.clock)}
         idle = [each for each in decision.idle.get(name, []) if each not in had_rows]
         still_idle[name] = idle
-        mark = watermark(clocks[name], idle, delay=stream.delay, previous=marks.get(name))
-        if mark is not None:
-            marks[name] = mark
     digests = [
         *manifest.facts.get("digests", []),
         [decision.identity.epoch, decision.identity.digest],
     ]
     return {
+        "frontiers": _frontiers(manifest, catalog, decision, marks),
         "clocks": clocks,
         "watermarks": marks,
         "seen": seen,
@@ -142,6 +141,18 @@ def _facts(
         "query": decision.identity.query,
         "digests": digests[-facts.N_DIGESTS :],
     }
+
+
+def _frontiers(
+    manifest: Manifest, catalog: Catalog, decision: Decision, marks: Mapping[str, int]
+) -> dict[str, int]:
+    """Return up to where plans have come: those that ran are where their streams are complete."""
+    known = {}
+    for name, (qid, begin) in decision.plans.items():
+        reached = frontier(catalog.feeds[name], marks)
+        if reached is not None and qid not in decision.suspended:
+            known[name] = reached if begin is None else max(begin, reached)
+    return {str(catalog.feeds[name].number): reached for name, reached in known.items()}
 
 
 def _verdicts(

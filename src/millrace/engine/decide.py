@@ -12,6 +12,7 @@ from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision, Identity
 from millrace.engine.keeping import Consumed, kept_merges
+from millrace.engine.plans import plan_stores
 from millrace.engine.settings import Settings
 from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_specs
 from millrace.engine.streams import StreamSpec
@@ -81,6 +82,9 @@ def horizons(
     """Return, for each store, the time before which its rows have expired."""
     marks = facts.watermarks(manifest, catalog)
     found = {DEAD_LETTERS: clock - keep_rejected}
+    for name, begin in facts.frontiers(manifest, catalog).items():
+        for store, _ in plan_stores(catalog.feeds[name], catalog):
+            found[store] = begin
     for stream in catalog.streams.values():
         found[late_store(stream)] = clock - keep_rejected
         mark = marks.get(stream.name)

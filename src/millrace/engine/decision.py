@@ -20,6 +20,7 @@ from millrace.errors import FencedError
 from millrace.operators.keys import BUCKET_BITS, N_BUCKETS
 from millrace.state import container
 from millrace.state.merge import MergeStep
+from millrace.state.piece import Piece
 from millrace.state.root import Root
 
 Clocks = dict[str, dict[str, int]]
@@ -42,7 +43,11 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided for one attempt at one epoch."""
+    """What was decided for one attempt at one epoch.
+
+    `plans` are the feeds whose plans run: the id of the query, and up to where the plan has come,
+    None if it has not begun. `held` are the runs that they read: what waits and what they remember.
+    """
 
     identity: Identity
     attempt: int
@@ -61,6 +66,8 @@ class Decision:
     spread: bool = False
     merges: tuple[MergeStep, ...] = ()
     segments: dict[str, Segments] = field(default_factory=dict)
+    plans: dict[str, list[int | None]] = field(default_factory=dict)
+    held: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
     unordered: tuple[str, ...] = ()
     probe: bool = False
 
@@ -85,6 +92,9 @@ class Decision:
         spelt["identity"] = asdict(self.identity)
         spelt["merges"] = [each.to_json() for each in self.merges]
         spelt["suspended"] = _stretches(self.suspended)
+        spelt["held"] = {
+            store: [piece.to_json() for piece in pieces] for store, pieces in self.held.items()
+        }
         return spelt
 
     @classmethod
@@ -95,6 +105,11 @@ class Decision:
                 **spelt,
                 "identity": Identity(**spelt["identity"]),
                 "suspended": tuple(_each(spelt["suspended"])),
+                "plans": spelt.get("plans", {}),  # the first roots have none
+                "held": {
+                    store: tuple(map(Piece.from_json, pieces))
+                    for store, pieces in spelt.get("held", {}).items()
+                },
                 "families": None if spelt["families"] is None else tuple(spelt["families"]),
                 "unordered": tuple(spelt["unordered"]),
                 "shards": tuple(spelt["shards"]),

@@ -32,6 +32,7 @@ from millrace.engine.decide import decide, expired, merges
 from millrace.engine.decision import Decision, Identity, attempts
 from millrace.engine.delivery import Delivery
 from millrace.engine.keeping import old_runs
+from millrace.engine.plans import plan_stores
 from millrace.engine.quarantine import verdicts_of, without_culprits
 from millrace.engine.receipt import Receipt
 from millrace.engine.reconsider import reconsidered, without_order
@@ -44,6 +45,7 @@ from millrace.plan.bind import Functions
 from millrace.state.cuts import StoredFences
 from millrace.state.manifest import Manifest
 from millrace.state.names import MissingError
+from millrace.state.piece import Piece
 from millrace.state.root import Root
 from millrace.state.run_file import forget
 from millrace.state.run_store import RunStore
@@ -139,6 +141,8 @@ class Engine:
             attempt=len(logged),
             suspended=tuple(facts.suspended(self.manifest, generations)),
             wanted=self._wanted(catalog),
+            plans=self._plans(catalog),
+            held=self._held(catalog),
             merges=merges(self.manifest, catalog, settings, fences, consumed, clock=clock),
         )
         return self._log(decision), catalog
@@ -157,6 +161,25 @@ class Engine:
             if feed.keep and "rows" not in wanted[name]:
                 wanted[name] = [*wanted[name], "rows"]
         return {name: forms for name, forms in wanted.items() if forms}
+
+    def _plans(self, catalog: Catalog) -> dict[str, list[int | None]]:
+        """Say which plans run: the query of each, and up to where it has come."""
+        reached = facts.frontiers(self.manifest, catalog)
+        named = self.registry.population.names
+        return {
+            name: [named[name], reached.get(name)]
+            for name, feed in catalog.feeds.items()
+            if feed.plan is not None and name in named
+        }
+
+    def _held(self, catalog: Catalog) -> dict[str, tuple[Piece, ...]]:
+        """Name the runs that plans read."""
+        stores = [name for feed in catalog.feeds.values() for name, _ in plan_stores(feed, catalog)]
+        return {
+            name: tuple(piece for run in self.manifest.stores[name].runs for piece in run.pieces)
+            for name in stores
+            if name in self.manifest.stores
+        }
 
     def _settings_now(self) -> Settings:
         """Return the settings; an engine that has just started serves first and merges later."""

@@ -4,6 +4,7 @@ clocks       stream -> source partition -> greatest event time seen, us
 watermarks   stream -> the instant up to which it is complete, us
 seen         stream -> source partition -> wall clock when it last had rows, us
 born         stream -> which declaration of that name these facts are about
+frontiers    number of a feed -> up to where its plan has come, us
 suspended    query id -> why and since when it does not run
 query        Spark's id of the streaming query that this root belongs to
 digests      the last epochs with the digests of their inputs
@@ -36,6 +37,16 @@ def watermarks(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
 def seen(manifest: Manifest, catalog: Catalog) -> Clocks:
     """Return when each source partition last had rows."""
     return _of_streams("seen", manifest, catalog)
+
+
+def frontiers(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
+    """Return up to where the plans of feeds have come, of those that have begun."""
+    known = manifest.facts.get("frontiers", {})
+    return {
+        name: known[str(feed.number)]
+        for name, feed in catalog.feeds.items()
+        if feed.plan is not None and str(feed.number) in known
+    }
 
 
 def _of_streams(fact: str, manifest: Manifest, catalog: Catalog) -> dict[str, Any]:

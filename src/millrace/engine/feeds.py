@@ -17,6 +17,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
+from millrace.engine.plans import PlanSpec
 from millrace.engine.streams import check_name
 from millrace.plan.nodes import Selection
 from millrace.schema import type_name, type_named
@@ -32,7 +33,8 @@ SET = "[]"
 class FeedSpec:
     """A feed: its stream, the columns of its answers, and how many rows are kept for readers.
 
-    `parameters` are the names and types that a template declares.
+    `parameters` are the names and types that a template declares. A query that is more than a
+    selection has a `plan`, and `stream` is the first that it reads.
     """
 
     name: str
@@ -43,9 +45,15 @@ class FeedSpec:
     keep: int = KEPT_ROWS
     text: str = ""
     number: int = 0
+    plan: PlanSpec | None = None
 
     def __post_init__(self) -> None:
         check_name("query", self.name)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The streams that are read."""
+        return (self.stream,) if self.plan is None else self.plan.sources
 
     @property
     def shared(self) -> bool:
@@ -56,14 +64,18 @@ class FeedSpec:
         """Spell the feed as JSON."""
         answer = [[each.name, type_name(each.type)] for each in self.answer]
         plain = {name: getattr(self, name) for name in ("name", "stream", "kind", "keep", "text")}
-        return {**plain, "answer": answer, "parameters": self.parameters, "number": self.number}
+        plan = None if self.plan is None else self.plan.to_json()
+        more = {"parameters": self.parameters, "number": self.number, "plan": plan}
+        return {**plain, "answer": answer, **more}
 
     @classmethod
     def from_json(cls, spelt: dict[str, Any]) -> Self:
         """Read what `to_json` wrote."""
         answer = pa.schema([(name, type_named(kind)) for name, kind in spelt["answer"]])
         parameters = tuple((name, kind) for name, kind in spelt["parameters"])
-        return cls(**{**spelt, "answer": answer, "parameters": parameters})
+        spelt_plan = spelt.get("plan")  # the first roots have none
+        plan = None if spelt_plan is None else PlanSpec.from_json(spelt_plan)
+        return cls(**{**spelt, "answer": answer, "parameters": parameters, "plan": plan})
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,9 +50,15 @@ class InProcess:
         try:
             chunks = list(self.arrange(list(self._routed(decision))))
             if not decision.spread:
-                return [step(chunks, decision, self.root)]
+                return [step(chunks, decision, self.root, functions=self.functions)]
             return [
-                step((each for each in chunks if each.shard == shard), decision, self.root, shard)
+                step(
+                    (each for each in chunks if each.shard == shard),
+                    decision,
+                    self.root,
+                    shard,
+                    functions=self.functions,
+                )
                 for shard in range(decision.n_shards)
             ]
         except (StoreError, OSError) as cause:

@@ -10,7 +10,7 @@ sends a single mark instead; the driver then runs the epoch again, spread out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +26,9 @@ from millrace.engine.stores import (
     QUERIES,
     answer_store,
     late_store,
-    rows_store,
 )
 from millrace.engine.streams import StreamSpec
+from millrace.operators.keys import bucket_of
 
 CHUNK_BYTES = 4 << 20
 DRIVER_BYTES = 64 << 20
@@ -102,16 +102,17 @@ class Outgoing:
         self._add(self._any_shard(), kinds.RESULTS, answer_store(feed, "sets"), table)
 
     def add_rows(
-        self, rows: pa.RecordBatch, keys: np.ndarray, times: np.ndarray, buckets: np.ndarray
+        self, rows: pa.RecordBatch, keys: np.ndarray, times: np.ndarray, stores: Mapping[str, str]
     ) -> None:
-        """Send rows of a retained stream to the shards that own their buckets."""
+        """Send rows to the shards that own their buckets, for some stores, each of a kind."""
         table = _table({"_key": pa.array(keys), "_time": pa.array(times)}, rows)
         bounds = np.asarray(self._decision.shards[1:-1], np.uint16)
-        owners = np.searchsorted(bounds, buckets, side="right")
+        owners = np.searchsorted(bounds, bucket_of(keys), side="right")
         for shard in range(self._decision.n_shards):
             mine = table if not bounds.size else table.filter(pa.array(owners == shard))
             if mine.num_rows:
-                self._add(shard, kinds.ROWS, rows_store(self._spec), mine)
+                for store, kind in stores.items():
+                    self._add(shard, kind, store, mine)
 
     def add_late(
         self, rows: pa.RecordBatch, places: pa.Array, late: np.ndarray, origin: str
@@ -178,9 +179,9 @@ class Outgoing:
         self._tables.clear()
         self._bytes = 0
 
-    def document(self, kind: str, payload: bytes) -> Chunk:
+    def document(self, kind: str, payload: bytes, shard: int = 0) -> Chunk:
         """Return a chunk that is for the driver: the first shard passes it on."""
-        return self._chunk(0, kind, self._spec.name, payload)
+        return self._chunk(shard, kind, self._spec.name, payload)
 
     def _count_results(self, feed: FeedSpec, form: FanOut, n_results: int) -> None:
         """Count matches; those of a feed that is told in several forms once."""

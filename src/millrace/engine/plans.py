@@ -9,23 +9,22 @@ feed, and go with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
-
-import pyarrow as pa
 
 from millrace.operators.relational.plan import Plan
 from millrace.operators.relational.state import state_schema
 from millrace.plan.declared import Declared
 from millrace.plan.relation_json import plan_from_json, plan_to_json
 from millrace.plan.relations import StreamOf
-from millrace.schema import Schema
+from millrace.schema import Schema, type_named
 from millrace.state.store_state import StoreSpec
 
 if TYPE_CHECKING:
     from millrace.engine.catalog import Catalog
+    from millrace.engine.decision import Decision
     from millrace.engine.feeds import FeedSpec
 
 CHANGE = "_change"
@@ -43,6 +42,8 @@ class PlanSpec:
     told: tuple[StreamOf, ...]
     sources: tuple[str, ...]
     columns: tuple[tuple[str, str], ...] | None = None
+    functions: tuple[tuple[str, str], ...] = ()
+    """Registered functions that are used, with the types that they return."""
 
     def to_json(self) -> dict[str, Any]:
         """Spell the plan as JSON."""
@@ -50,6 +51,7 @@ class PlanSpec:
             "told": plan_to_json(self.told),
             "sources": list(self.sources),
             "columns": self.columns,
+            "functions": self.functions,
         }
 
     @classmethod
@@ -60,6 +62,7 @@ class PlanSpec:
             plan_from_json(spelt["told"]),
             tuple(spelt["sources"]),
             None if columns is None else tuple((stream, column) for stream, column in columns),
+            tuple((name, kind) for name, kind in spelt["functions"]),
         )
 
 
@@ -73,37 +76,45 @@ def state_prefix(feed: FeedSpec) -> str:
     return f"state/{feed.name}.{feed.number}/"
 
 
+def readers_of(
+    stream: str, catalog: Catalog, decision: Decision
+) -> dict[str | None, list[str]]:
+    """Return the stores that get a stream's rows, by the column that decides about the shard."""
+    found: dict[str | None, list[str]] = {}
+    for name in decision.plans:
+        feed = catalog.feeds[name]
+        if feed.plan is not None and stream in feed.plan.sources:
+            column = None if feed.plan.columns is None else dict(feed.plan.columns)[stream]
+            found.setdefault(column, []).append(input_store(feed, stream))
+    return found
+
+
 def is_spread(store: str) -> bool:
     """Say whether the runs of all shards in a store are of different keys, and make one run."""
     return store.startswith(("rows/", "input/", "state/"))
 
 
-def compiled(feed: FeedSpec, catalog: Catalog, types: Mapping[str, pa.DataType]) -> Plan:
+def compiled(feed: FeedSpec, catalog: Catalog) -> Plan:
     """Return the operators of a feed's plan."""
     assert feed.plan is not None, "only a plan is compiled"
     schemas = tuple((name, catalog.stream(name).schema) for name in feed.plan.sources)
-    return _compiled(feed.plan, schemas, tuple(sorted(types.items(), key=lambda each: each[0])))
+    return _compiled(feed.plan, schemas)
 
 
 @lru_cache(maxsize=10_000)
-def _compiled(
-    plan: PlanSpec,
-    schemas: tuple[tuple[str, Schema], ...],
-    types: tuple[tuple[str, pa.DataType], ...],
-) -> Plan:
-    declared = Declared(dict(schemas), functions=dict(types))
+def _compiled(plan: PlanSpec, schemas: tuple[tuple[str, Schema], ...]) -> Plan:
+    functions = {name: type_named(kind) for name, kind in plan.functions}
+    declared = Declared(dict(schemas), functions=functions)
     columns = None if plan.columns is None else dict(plan.columns)
     return Plan(plan.told, declared, columns)
 
 
-def plan_stores(
-    feed: FeedSpec, catalog: Catalog, types: Mapping[str, pa.DataType]
-) -> Iterator[tuple[str, StoreSpec]]:
+def plan_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
     """Give every store that a feed's plan calls for."""
     if feed.plan is None:
         return
     for name in feed.plan.sources:
         schema = state_schema(catalog.stream(name).schema.to_arrow())
         yield input_store(feed, name), StoreSpec(schema)
-    for name, schema in compiled(feed, catalog, types).stores().items():
+    for name, schema in compiled(feed, catalog).stores().items():
         yield state_prefix(feed) + name, StoreSpec(schema, fold=True)

@@ -31,10 +31,12 @@ from millrace.engine.chunk import Chunk
 from millrace.engine.decision import Decision
 from millrace.engine.lateness import Lateness
 from millrace.engine.outgoing import Outgoing
+from millrace.engine.plans import readers_of
 from millrace.engine.standing import sources_of
+from millrace.engine.stores import rows_store
 from millrace.engine.streams import StreamSpec
 from millrace.engine.tally import Position, Tally
-from millrace.operators.keys import bucket_of, hash_columns
+from millrace.operators.keys import hash_columns
 from millrace.operators.select import Function
 from millrace.state.root import Root
 
@@ -74,6 +76,8 @@ class Router:
         self._outgoing = Outgoing(spec, task, decision)
         sources = sources_of(root, catalog, decision, spec.name)
         self._answers = Answers(sources, catalog, decision, self._outgoing, functions)
+        self._readers = readers_of(spec.name, catalog, decision)
+        self._others = decision.n_shards if decision.plans and decision.spread else 1
         self._tally = Tally(spec.name)
         self._seconds = {"receive": 0.0, "select": 0.0, "retain": 0.0}
         failpoints.reach("route.before")
@@ -108,7 +112,10 @@ class Router:
             sent=self._outgoing.bytes_sent,
             seconds=self._seconds,
         )
-        yield self._outgoing.document(kinds.TALLY, json.dumps(tally.to_json()).encode())
+        spelt = json.dumps(tally.to_json()).encode()
+        yield self._outgoing.document(kinds.TALLY, spelt)
+        for shard in range(1, self._others):
+            yield self._outgoing.document(kinds.CLOCKS, spelt, shard)
         failpoints.reach("route.after")
 
     def _timed(self, arrived: Arrived) -> tuple[pa.RecordBatch, np.ndarray, pa.Array]:
@@ -127,13 +134,21 @@ class Router:
         return rows, stamps.cast(pa.int64()).to_numpy(), places
 
     def _retain(self, rows: pa.RecordBatch, times: np.ndarray, late: np.ndarray) -> None:
-        if self.spec.retain is None or rows.num_rows == 0:
+        """Send punctual rows to where they are kept: history, and plans that read the stream."""
+        if rows.num_rows == 0 or (self.spec.retain is None and not self._readers):
             return
         if late.any():
             punctual = pa.array(~late)
             rows, times = rows.filter(punctual), times[~late]
+        for column, stores in self._readers.items():
+            keys = np.zeros(rows.num_rows, np.uint64)
+            if column is not None:
+                keys = hash_columns(rows, [column])
+            self._outgoing.add_rows(rows, keys, times, dict.fromkeys(stores, kinds.INPUT))
+        if self.spec.retain is None:
+            return
         keys = hash_columns(rows, self.spec.key or (self.spec.time,))
-        self._outgoing.add_rows(rows, keys, times, bucket_of(keys))
+        self._outgoing.add_rows(rows, keys, times, {rows_store(self.spec): kinds.ROWS})
 
     def _count(self, arrived: Arrived, n_late: int) -> None:
         rejected = arrived.rejects.num_rows if arrived.rejects is not None else 0

@@ -13,18 +13,23 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
 
 from millrace import failpoints
 from millrace.engine import chunk as kinds
+from millrace.engine.catalog import Catalog
 from millrace.engine.chunk import Chunk
 from millrace.engine.decision import Decision
 from millrace.engine.receipt import Receipt, Written
+from millrace.engine.registry import read_catalog
+from millrace.engine.running import EVERYTHING, Moved, Running
+from millrace.engine.stores import answers_in
 from millrace.engine.tally import Tally
 from millrace.operators.canonical import ordered_by
+from millrace.operators.select import Function
 from millrace.state.merge import perform
 from millrace.state.order import sort_rows
 from millrace.state.root import Root
@@ -35,13 +40,23 @@ INLINE_BYTES = 64 << 10
 
 
 def step(
-    chunks: Iterable[Chunk], decision: Decision, root: Root, shard: int | None = None
+    chunks: Iterable[Chunk],
+    decision: Decision,
+    root: Root,
+    shard: int | None = None,
+    *,
+    functions: Mapping[str, Function],
+    catalog: Catalog | None = None,
 ) -> Receipt:
     """Run one shard's part of an epoch; without a shard, all of them together."""
     begun = time.perf_counter()
     arrived = sorted(chunks, key=lambda each: each.origin)
     failpoints.reach("step.before")
-    runs = _sorted_runs(arrived, shard or 0)
+    moved = Moved()
+    if decision.plans:
+        catalog = catalog or read_catalog(root, decision.catalog)
+        moved = _moved(arrived, Running(decision, catalog, root, functions, _keys(decision, shard)))
+    runs = _sorted_runs(arrived, moved, shard or 0)
     sorted_at = time.perf_counter()
     runs.update(_merged(decision, root, shard))
     merged_at = time.perf_counter()
@@ -50,7 +65,7 @@ def step(
     failpoints.reach("step.written")
     return replace(
         receipt,
-        tallies=tuple(_tallies(arrived)),
+        tallies=(*_tallies(arrived, kinds.TALLY), *_of_plans(moved)),
         oversize=any(each.kind == kinds.OVERSIZE for each in arrived),
         seconds={
             "sort": sorted_at - begun,
@@ -60,16 +75,39 @@ def step(
     )
 
 
-def _tallies(arrived: list[Chunk]) -> Iterable[Tally]:
+def _keys(decision: Decision, shard: int | None) -> tuple[int, int]:
+    return EVERYTHING if shard is None else decision.key_range(shard)
+
+
+def _tallies(arrived: list[Chunk], *wanted: str) -> Iterable[Tally]:
     for each in arrived:
-        if each.kind == kinds.TALLY:
+        if each.kind in wanted:
             yield Tally.from_json(json.loads(each.payload))
 
 
-def _sorted_runs(arrived: list[Chunk], shard: int) -> dict[Written, pa.Table]:
+def _moved(arrived: list[Chunk], running: Running) -> Moved:
+    """Run the plans over what has come for them."""
+    inputs: dict[str, list[pa.Table]] = {}
+    for each in arrived:
+        if each.kind == kinds.INPUT:
+            inputs.setdefault(each.name, []).append(each.table())
+    joined = {store: pa.concat_tables(tables) for store, tables in inputs.items()}
+    return running.run(joined, list(_tallies(arrived, kinds.TALLY, kinds.CLOCKS)))
+
+
+def _of_plans(moved: Moved) -> Iterable[Tally]:
+    """Tell what plans have answered, and which have failed."""
+    if moved.n_results or moved.failures:
+        yield Tally("", results=moved.n_results, failures=tuple(moved.failures))
+
+
+def _sorted_runs(arrived: list[Chunk], moved: Moved, shard: int) -> dict[Written, pa.Table]:
     """Make one run for each store that got rows."""
-    gathered: dict[str, list[pa.Table]] = {}
+    gathered: dict[str, list[pa.Table]] = {
+        store: list(tables) for store, tables in moved.rows.items()
+    }
     answers = {each.name for each in arrived if each.kind == kinds.RESULTS}
+    answers |= {store for store in gathered if answers_in(store) is not None}
     counted = {each.name for each in arrived if each.kind == kinds.COUNTS}
     for each in arrived:
         if each.kind in kinds.TABLES:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from millrace.connectors.sinks.sink import FANOUTS, FanOut
 from millrace.engine.catalog import Catalog
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.plans import plan_stores
 from millrace.engine.streams import StreamSpec
 from millrace.state.store_state import StoreSpec
 
@@ -77,6 +78,7 @@ def store_specs(catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
         yield late_store(stream), StoreSpec(pa.schema([*aside, *columns]))
     for feed in catalog.feeds.values():
         yield from store_specs_of(feed)
+        yield from plan_stores(feed, catalog)
 
 
 @lru_cache(maxsize=100_000)

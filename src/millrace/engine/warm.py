@@ -54,7 +54,7 @@ def _run_on_nothing() -> None:
         }
     )
     chunks = [*router.take(from_rows(spec, rows, origin="warm")), *router.finish()]
-    step(chunks, decision, root)
+    step(chunks, decision, root, functions={})
 
 
 def _published(root: MemoryRoot, spec: StreamSpec) -> Catalog:

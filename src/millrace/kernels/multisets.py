@@ -45,7 +45,7 @@ def kth_values(
     event_begins: Ints,
     events: Ints,
     changes: Ints,
-    share: float,
+    share: tuple[int, int],
     how: int,
 ) -> tuple[Ints, Ints, Floats]:
     """Return, for each entry, which values stand at a share of what is there.
@@ -59,8 +59,8 @@ def kth_values(
     event_begins, events, changes
         Where the events of each entry begin, which value each is of, and its change.
     share, how
-        0: the least; 1: the greatest; 2: the first whose running share is at least `share`;
-        3: the two around the place `share`, and how far it lies between them.
+        0: the least; 1: the greatest; 2: the first whose running share is at least `share`,
+        a numerator and a denominator; 3: the two around that place, and how far it lies between.
 
     Places are -1 where nothing is there.
     """
@@ -90,18 +90,13 @@ def kth_values(
             elif how == 1:
                 lower[entry] = first + _find(tree, total - 1)
             elif how == 2:
-                wanted = np.int64(np.ceil(share * total)) - 1
-                while wanted >= 0 and wanted / total >= share:
-                    wanted -= 1
-                while (wanted + 1) / total < share:
-                    wanted += 1
+                wanted = -(-share[0] * total // share[1]) - 1
                 lower[entry] = first + _find(tree, max(wanted, 0))
             else:
-                place = share * (total - 1)
-                whole = np.int64(np.floor(place))
+                whole = share[0] * (total - 1) // share[1]
                 lower[entry] = first + _find(tree, whole)
                 upper[entry] = first + _find(tree, min(whole + 1, total - 1))
-                between[entry] = place - whole
+                between[entry] = share[0] * (total - 1) % share[1] / share[1]
     return lower, upper, between
 
 

@@ -49,6 +49,7 @@ class SparkExecution:
 
     batch: DataFrame
     root: Root
+    functions: Mapping[str, Function]
     quiet: bool = False
 
     def execute(self, decision: Decision) -> list[Receipt]:
@@ -59,7 +60,7 @@ class SparkExecution:
         context.setJobDescription(f"epoch {decision.identity.epoch}.{decision.attempt}")
         try:
             if self.quiet:
-                return [step([], decision, self.root)]
+                return [step([], decision, self.root, functions=self.functions)]
             return self._spread(decision) if decision.spread else self._together(decision)
         except (PySparkException, Py4JError) as cause:
             if not decision.spread and "maxResultSize" in str(cause):
@@ -73,11 +74,13 @@ class SparkExecution:
     def _together(self, decision: Decision) -> list[Receipt]:
         table: pa.Table = self.batch.toArrow()
         chunks = (each for batch in table.to_batches() for each in from_batch(batch))
-        return [step(chunks, decision, self.root)]
+        return [step(chunks, decision, self.root, functions=self.functions)]
 
     def _spread(self, decision: Decision) -> list[Receipt]:
         placed = self.batch.repartitionById(decision.n_shards, self.batch["shard"])
-        receipts: pa.Table = placed.mapInArrow(run_step(self.root.uri), RECEIPT_DDL).toArrow()
+        receipts: pa.Table = placed.mapInArrow(
+            run_step(self.root.uri, self.functions), RECEIPT_DDL
+        ).toArrow()
         unpacked = [Receipt.unpack(each) for each in receipts.column("receipt").to_pylist()]
         shards = sorted(each.shard for each in unpacked)
         assert shards == list(range(decision.n_shards)), f"receipts of shards {shards}"

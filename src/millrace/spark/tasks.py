@@ -67,12 +67,16 @@ def route_files(root: str, stream: str, source: Files, functions: Mapping[str, F
     return routed
 
 
-def run_step(root: str) -> Mapper:
+def run_step(root: str, functions: Mapping[str, Function]) -> Mapper:
     """Return the shard side."""
 
     def stepped(batches: Batches) -> Batches:
         arrived = [each for batch in batches for each in chunks.from_batch(batch)]
-        receipt = step(arrived, _decision(root), open_root(root), shard=_task())
+        decision = _decision(root)
+        catalog = _catalog(root, decision.catalog, decision.identity.query)
+        receipt = step(
+            arrived, decision, open_root(root), _task(), functions=functions, catalog=catalog
+        )
         forget(open_root(root))  # a deleted file takes room for as long as a worker maps it
         yield pa.record_batch({"receipt": pa.array([receipt.pack()], pa.binary())})
 

@@ -106,7 +106,8 @@ def plan_merges(
         cut = choose_cut(merge.runs, budget_rows, fences)
         taken = tuple(rows_before(run, cut, fences) for run in merge.runs)
         oldest = horizon.get(merge.store)
-        step = MergeStep(merge.store, merge.output, merge.level, taken, cut, oldest)
+        fold = stores[merge.store].spec.fold
+        step = MergeStep(merge.store, merge.output, merge.level, taken, cut, oldest, fold)
         budget_rows -= step.rows
         steps.append(step)
     return tuple(steps)

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace import failpoints
+from millrace.state.folding import folded
 from millrace.state.order import sort_rows
 from millrace.state.piece import Piece, Position
 from millrace.state.root import Root
@@ -77,6 +78,7 @@ class MergeStep:
     inputs: tuple[MergeInput, ...]
     cut: Position | None = None
     horizon: int | None = None
+    fold: bool = False
 
     @property
     def rows(self) -> int:
@@ -97,14 +99,14 @@ class MergeStep:
     def to_json(self) -> list[Any]:
         """Give a compact JSON form."""
         inputs = [each.to_json() for each in self.inputs]
-        return [self.store, self.output, self.level, inputs, self.cut, self.horizon]
+        return [self.store, self.output, self.level, inputs, self.cut, self.horizon, self.fold]
 
     @classmethod
     def from_json(cls, fields: list[Any]) -> Self:
         """Read what `to_json` gave."""
-        store, output, level, inputs, cut, horizon = fields
+        store, output, level, inputs, cut, *more = fields  # the first roots know no folding
         taken = tuple(MergeInput.from_json(each) for each in inputs)
-        return cls(store, output, level, taken, None if cut is None else tuple(cut), horizon)
+        return cls(store, output, level, taken, None if cut is None else tuple(cut), *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,8 @@ def perform(root: Root, step: MergeStep) -> pa.Table:
         for piece in each.pieces
     ]
     merged = sort_rows(pa.concat_tables(tables))
+    if step.fold:
+        merged = folded(merged, step.horizon)
     failpoints.reach("merge.after")
     return merged
 

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from millrace.state.container import pack
 from millrace.state.names import Part, run_file_name
@@ -35,9 +36,12 @@ __all__ = [
     "Range",
     "pack_runs",
     "pieces_of",
+    "read_keys",
     "read_piece",
     "write_runs",
 ]
+
+_LAST_TIME = 1 << 63
 
 Range: TypeAlias = tuple[int, int]
 """A half-open range of keys or of times."""
@@ -118,6 +122,34 @@ def read_piece(
     batches = [batch.select(names) for batch in _batches(run, piece, keys, times)]
     schema = pa.schema([run.schema.field(name) for name in names])
     return pa.Table.from_batches(batches, schema)
+
+
+def read_keys(root: Root, piece: Piece, keys: NDArray[np.uint64], after: int) -> pa.Table:
+    """Read the rows of a piece whose key is one of some, ascending, and whose time is greater.
+
+    Only blocks that may hold one of the keys are touched, and in those only the rows of the keys.
+    """
+    run = opened(root, piece.file).run(piece.run)
+    blocks = run.blocks
+    batches = []
+    for ordinal in _admitted(blocks, piece, None, (after + 1, _LAST_TIME)):
+        low, high = blocks.first_keys[ordinal], blocks.last_keys[ordinal]
+        mine = keys[np.searchsorted(keys, low) : np.searchsorted(keys, high, side="right")]
+        if not len(mine):
+            continue
+        start, batch = int(blocks.bounds[ordinal]), run.block(ordinal)
+        column = batch.column(0).to_numpy()
+        first, stop = np.searchsorted(column, mine), np.searchsorted(column, mine, side="right")
+        first = np.maximum(first, piece.first - start)
+        stop = np.maximum(np.minimum(stop, piece.stop - start), first)
+        counts = stop - first
+        if not counts.any():
+            continue
+        begins = np.cumsum(counts) - counts
+        at = np.repeat(first - begins, counts) + np.arange(int(counts.sum()))
+        at = at[batch.column(1).to_numpy()[at] > after]
+        batches.append(batch.take(pa.array(at)))
+    return pa.Table.from_batches(batches, run.schema)
 
 
 def _batches(

@@ -59,20 +59,22 @@ class StoreSpec:
 
     A `queue` holds results of epochs that wait for their sinks, a run an epoch. Runs that are
     kept on for other readers may be merged; their rows then say from which epoch they are.
+    Where runs `fold`, a merge adds up equal rows (`state.folding`).
     """
 
     schema: pa.Schema
     queue: bool = False
+    fold: bool = False
 
     def to_json(self) -> list[Any]:
         """Give a JSON form; the schema is an Arrow message in base 64."""
-        return [base64.b64encode(self.schema.serialize()).decode(), self.queue]
+        return [base64.b64encode(self.schema.serialize()).decode(), self.queue, self.fold]
 
     @classmethod
     def from_json(cls, fields: list[Any]) -> Self:
         """Read what `to_json` gave."""
-        schema, queue = fields
-        return cls(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema))), queue)
+        schema, *flags = fields  # the first roots know no folding
+        return cls(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema))), *flags)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)

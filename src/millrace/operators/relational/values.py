@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -95,8 +96,10 @@ class ValuesFed:
             return {aggregate.name: _lists(held, operand, len(entries))}
         if aggregate.kind == "only":
             _require_one(held, len(entries))
-        share = aggregate.fraction or 0.0
-        lower, upper, between = kth_values(*held.layout, share, _HOW[aggregate.kind])
+        share = Fraction(repr(float(aggregate.fraction or 0))).limit_denominator(10**9)
+        lower, upper, between = kth_values(
+            *held.layout, (share.numerator, share.denominator), _HOW[aggregate.kind]
+        )
         found = _at(operand, lower)
         if aggregate.kind == "percentile_cont":
             low = found.cast(pa.float64()).to_numpy(zero_copy_only=False)

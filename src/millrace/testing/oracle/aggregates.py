@@ -1,23 +1,22 @@
 """What aggregates mean, and when two values are the same, in slow plain Python.
 
 Whatever is a double is computed exactly, in fractions, and rounded once, at the end, to the
-nearest double (of two the even one; infinite if it is too large). So it is with a standard
-deviation: it is the double nearest to the root of the exact variance, not the root of a double.
-NaN, and infinities that do not add up, make NaN of sums and averages; any of them makes NaN of a
-variance.
+nearest double (of two the even one; infinite if it is too large). A standard deviation is the root
+of the variance, rounded again, and a percentile between two values is computed in doubles. NaN, and
+infinities that do not add up, make NaN of sums and averages; any of them makes NaN of a variance.
 """
 
 from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from math import ceil, floor, isfinite, isnan, isqrt
+from math import ceil, floor, isfinite, isnan, sqrt
 from typing import Any, assert_never
 
 import pyarrow as pa
 
-from millrace.plan.relations import Aggregate
 from millrace.errors import SeveralRowsError
+from millrace.plan.relations import Aggregate
 from millrace.plan.types import kind_of, scale_of
 
 
@@ -95,20 +94,6 @@ def rounded(exact: Fraction) -> float:
         return float("inf") if exact > 0 else float("-inf")
 
 
-def rounded_root(exact: Fraction) -> float:
-    """Return the double nearest to the square root of a number.
-
-    The root is cut to 64 digits or more, and a last digit tells whether something was cut off, so
-    that it is rounded the right way.
-    """
-    top, bottom = exact.as_integer_ratio()
-    n_digits = max(0, 65 + (bottom.bit_length() - top.bit_length()) // 2)
-    square, rest = divmod(top << 2 * n_digits, bottom)
-    root = isqrt(square)
-    cut = root * root != square or rest != 0
-    return rounded(Fraction(2 * root + cut, 2 ** (n_digits + 1)))
-
-
 def _sum(values: list[Any]) -> Any:  # noqa: ANN401
     """Add exactly; a sum of doubles is rounded once, at the end."""
     if not isinstance(values[0], float):
@@ -124,7 +109,8 @@ def _total(values: list[Any]) -> Fraction:
 
 
 def _spread(values: list[Any], *, sample: bool, root: bool) -> float | None:
-    """Return the variance or its root; that of a sample needs two values."""
+    """Return the variance of numbers as doubles, or its root; that of a sample needs two values."""
+    values = [float(each) for each in values]
     n_free = len(values) - sample
     if n_free == 0:
         return None
@@ -132,7 +118,7 @@ def _spread(values: list[Any], *, sample: bool, root: bool) -> float | None:
         return float("nan")
     mean = _total(values) / len(values)
     variance = _total([(Fraction(each) - mean) ** 2 for each in values]) / n_free
-    return rounded_root(variance) if root else rounded(variance)
+    return sqrt(rounded(variance)) if root else rounded(variance)
 
 
 def _written(fraction: float | None) -> Fraction:
@@ -148,9 +134,7 @@ def _between(values: list[Any], fraction: float | None) -> float:
     low, high = ordered[floor(where)], ordered[ceil(where)]
     if same(low) == same(high):
         return float(low)
-    if not (isfinite(low) and isfinite(high)):
-        return float(low + high)
-    return rounded(Fraction(low) + (Fraction(high) - Fraction(low)) * (where - floor(where)))
+    return float(low) + (float(high) - float(low)) * float(where - floor(where))
 
 
 def _reaching(values: list[Any], fraction: float | None) -> object:

@@ -1,0 +1,240 @@
+"""Running plans: the part of a shard's step that moves standing plans on in time.
+
+Every shard knows from the tallies of all tasks how far each stream is complete. A plan is run for
+the slab of time from where it had come to where all its streams are complete: over the elements
+that waited for it, and those that have just come. Elements of later wait in the plan's input store.
+
+A plan that fails takes nothing down: its query is suspended, and the epoch run again without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.engine.catalog import Catalog
+from millrace.engine.decision import Decision
+from millrace.engine.feeds import FeedSpec
+from millrace.engine.lateness import watermark
+from millrace.engine.plans import CHANGE, compiled, input_store, state_prefix
+from millrace.engine.stores import answer_store
+from millrace.engine.tally import Failure, Tally, advanced
+from millrace.kernels.arrays import Hashes
+from millrace.operators.canonical import canonical_order
+from millrace.operators.relational.plan import Run
+from millrace.operators.relational.slab import Elements, Slab
+from millrace.operators.relational.state import state_schema
+from millrace.operators.relational.timed import NEVER, empty_rows
+from millrace.operators.select import Function
+from millrace.state.piece import Piece
+from millrace.state.root import Root
+from millrace.state.run import read_keys, read_piece
+
+Range = tuple[int, int]
+EVERYTHING: Range = (0, 1 << 64)
+
+
+def marks_after(
+    catalog: Catalog, decision: Decision, tallies: Iterable[Tally]
+) -> dict[str, int]:
+    """Return up to where each stream is complete after an epoch."""
+    listed = list(tallies)
+    found = {}
+    for name, stream in catalog.streams.items():
+        mine = [each for each in listed if each.stream == name]
+        had_rows = {segment.partition for tally in mine for segment in tally.segments}
+        idle = [each for each in decision.idle.get(name, []) if each not in had_rows]
+        clocks = advanced(decision.clocks.get(name, {}), mine)
+        previous = decision.watermarks.get(name)
+        mark = watermark(clocks, idle, delay=stream.delay, previous=previous)
+        if mark is not None:
+            found[name] = mark
+    return found
+
+
+def frontier(feed: FeedSpec, marks: Mapping[str, int]) -> int | None:
+    """Return up to where all streams of a plan are complete; None if one has not begun."""
+    found = [marks.get(name) for name in feed.sources]
+    known = [each for each in found if each is not None]
+    return min(known) if len(known) == len(found) else None
+
+
+@dataclass(slots=True)
+class Moved:
+    """What plans have made in one shard: rows for stores, and queries that failed."""
+
+    rows: dict[str, list[pa.Table]] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    n_results: int = 0
+
+    def add(self, store: str, table: pa.Table) -> None:
+        """Keep rows for a store."""
+        if table.num_rows:
+            self.rows.setdefault(store, []).append(table)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Runs the plans of one epoch in one shard."""
+
+    decision: Decision
+    catalog: Catalog
+    root: Root
+    functions: Mapping[str, Function]
+    keys: Range
+
+    def run(self, arrived: Mapping[str, pa.Table], tallies: Sequence[Tally]) -> Moved:
+        """Move all plans on; `arrived` are the new rows by input store."""
+        moved = Moved()
+        marks = marks_after(self.catalog, self.decision, tallies)
+        for name, (qid, begin) in self.decision.plans.items():
+            if qid in self.decision.suspended:
+                continue
+            assert qid is not None, "a plan is that of a query"
+            feed, alone = self.catalog.feeds[name], Moved()
+            try:
+                self._plan(feed, qid, begin, frontier(feed, marks), arrived, alone)
+            except (MemoryError, OSError):
+                raise  # of the machine, not of the query
+            except Exception as error:  # noqa: BLE001  whatever a function or a subquery raises
+                code = getattr(error, "code", type(error).__name__)
+                moved.failures.append(Failure(qid, None, code, str(error)))
+            else:
+                moved.n_results += alone.n_results
+                for store, tables in alone.rows.items():
+                    moved.rows.setdefault(store, []).extend(tables)
+        return moved
+
+    def _plan(
+        self,
+        feed: FeedSpec,
+        qid: int,
+        begin: int | None,
+        end: int | None,
+        arrived: Mapping[str, pa.Table],
+        moved: Moved,
+    ) -> None:
+        assert feed.plan is not None, "a feed that runs has a plan"
+        stop = NEVER if end is None else end
+        elements, earliest = {}, stop
+        for stream in feed.plan.sources:
+            store = input_store(feed, stream)
+            new = arrived.get(store)
+            rows = self._elements(feed, stream, new, begin, stop)
+            elements[stream] = rows
+            earliest = min(earliest, int(rows.times.min(initial=stop)))
+            if new is not None:
+                later = new.filter(pa.array(new.column("_time").to_numpy() >= stop))
+                moved.add(store, later)
+        if end is None or (begin is not None and end <= begin):
+            return
+        state = RunState(self.root, self.decision.held, state_prefix(feed), self._keys(feed))
+        slab = Slab(
+            earliest if begin is None else begin,
+            end,
+            elements,
+            {},
+            state,
+            first=begin is None,
+            functions=self.functions,
+        )
+        self._told(feed, qid, slab, moved)
+        for store, batches in state.added.items():
+            for batch in batches:
+                moved.add(store, pa.Table.from_batches([batch]))
+
+    def _keys(self, feed: FeedSpec) -> Range:
+        assert feed.plan is not None, "a feed that runs has a plan"
+        return EVERYTHING if feed.plan.columns is None else self.keys
+
+    def _elements(
+        self, feed: FeedSpec, stream: str, new: pa.Table | None, begin: int | None, stop: int
+    ) -> Elements:
+        """Return the elements of a slab: those that waited and those that are new, in order."""
+        spec = self.catalog.stream(stream)
+        schema = state_schema(spec.schema.to_arrow())
+        since = NEVER if begin is None else begin
+        held = self.decision.held.get(input_store(feed, stream), ())
+        tables = [
+            read_piece(self.root, piece, keys=self._keys(feed), times=(since, stop))
+            for piece in held
+        ]
+        if new is not None:
+            times = new.column("_time").to_numpy()
+            tables.append(new.filter(pa.array((times >= since) & (times < stop))))
+        table = pa.concat_tables([schema.empty_table(), *tables])
+        names = ["_time", *spec.order]
+        ordered = table.select([*names, *(each for each in spec.schema.names if each not in names)])
+        table = table.take(canonical_order(ordered)).combine_chunks()
+        batches = table.to_batches()
+        batch = batches[0] if batches else empty_rows(schema)
+        return Elements(batch.select(spec.schema.names), batch.column("_time").to_numpy())
+
+    def _told(self, feed: FeedSpec, qid: int, slab: Slab, moved: Moved) -> None:
+        """Run the operators, and make answers of what they tell."""
+        assert feed.plan is not None, "a feed that runs has a plan"
+        plan, run = compiled(feed, self.catalog), Run(slab)
+        for each in feed.plan.told:
+            elements = plan.stream(each, run)
+            n_rows = len(elements.times)
+            columns = [
+                pa.array(np.full(n_rows, qid, np.uint64)),
+                pa.array(elements.times),
+                pa.array(np.zeros(n_rows, np.bool_)),
+            ]
+            if CHANGE in feed.answer.names:
+                sign = -1 if each.kind == "dstream" else 1
+                columns.append(pa.array(np.full(n_rows, sign, np.int32)))
+            columns += [
+                column.cast(wanted.type)
+                for column, wanted in zip(
+                    elements.rows.columns, _shown(feed.answer), strict=True
+                )
+            ]
+            moved.n_results += n_rows
+            if "rows" in self.decision.wanted.get(feed.name, ()):
+                names = ["_key", "_time", "_late", *feed.answer.names]
+                moved.add(answer_store(feed, "rows"), pa.Table.from_arrays(columns, names=names))
+
+
+def _shown(answer: pa.Schema) -> Iterator[pa.Field]:
+    return (each for each in answer if each.name != CHANGE)
+
+
+@dataclass(slots=True)
+class RunState:
+    """The stores of one plan in runs, for the keys of one shard."""
+
+    root: Root
+    held: Mapping[str, Sequence[Piece]]
+    prefix: str
+    keys: Range
+    added: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+
+    def of(self, store: str, schema: pa.Schema, keys: Hashes, after: int) -> pa.RecordBatch:
+        """Return the rows of some keys whose time is greater than `after`."""
+        pieces = self.held.get(self.prefix + store, ())
+        tables = [read_keys(self.root, piece, keys, after) for piece in pieces]
+        return _batch(tables, schema)
+
+    def due(self, store: str, schema: pa.Schema, begin: int, end: int) -> pa.RecordBatch:
+        """Return the rows whose time is in [begin, end)."""
+        pieces = self.held.get(self.prefix + store, ())
+        tables = [
+            read_piece(self.root, piece, keys=self.keys, times=(begin, end)) for piece in pieces
+        ]
+        return _batch(tables, schema)
+
+    def add(self, store: str, rows: pa.RecordBatch) -> None:
+        """Add rows; they are not read before the next slab."""
+        if rows.num_rows:
+            self.added.setdefault(self.prefix + store, []).append(rows)
+
+
+def _batch(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.RecordBatch:
+    table = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
+    batches = table.to_batches()
+    return batches[0] if batches else empty_rows(schema)
