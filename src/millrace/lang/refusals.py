@@ -7,7 +7,7 @@ import re
 from sqlglot import exp
 
 from millrace.lang.errors import LanguageError, Span, quoted
-from millrace.lang.trees import CqlWindow, XStream, span_of
+from millrace.lang.trees import WINDOW, CqlWindow, XStream, span_of
 
 NOT_YET = "CQL090"
 """Parsed, and part of the language, but not executed by this version."""
@@ -26,6 +26,7 @@ _CLAUSES = {
     "sample": "TABLESAMPLE",
     "pivots": "PIVOT",
     "match": "MATCH_RECOGNIZE",
+    WINDOW: "BEGIN",
 }
 _NEVER = {
     "order": "ORDER BY",
@@ -50,6 +51,7 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.SimilarTo: "SIMILAR TO",
     exp.Distinct: "DISTINCT",
     exp.Filter: "FILTER",
+    exp.WithinGroup: "WITHIN GROUP",
     exp.AtTimeZone: "AT TIME ZONE",
     exp.Collate: "COLLATE",
     exp.Any: "ANY",
@@ -109,10 +111,9 @@ def aggregate_refused(node: exp.Anonymous, source: str) -> LanguageError:
 
 def window_refused(window: CqlWindow, source: str) -> LanguageError:
     """Return the refusal of a window that keeps rows for a while."""
-    kind = {"ROWS": "ROWS", "RANGE": "RANGE", "PARTITION": "PARTITION BY", "NOW": "NOW"}
-    return _not_yet(
-        f"the window [{kind[window.args['kind']]} ...]", source, span_of(window), _SELECTIONS
-    )
+    kind = window.args["kind"]
+    word = "PARTITION BY" if kind == "PARTITION" else kind
+    return _not_yet(f"the window [{word} ...]", source, span_of(window), _SELECTIONS)
 
 
 def refused(name: str, source: str, span: Span, *, hint: str = _SELECTIONS) -> LanguageError:
