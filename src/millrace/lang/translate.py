@@ -13,7 +13,6 @@ from decimal import Decimal
 from sqlglot import exp
 
 from millrace.lang.constants import negative
-from millrace.lang.errors import LanguageError
 from millrace.lang.leaves import Leaves
 from millrace.lang.notes import Origin
 from millrace.lang.refusals import AGGREGATES, aggregate_refused, node_refused, only
@@ -69,11 +68,8 @@ class Translator(Leaves):
         """Translate one expression and everything below it."""
         translate = _TRANSLATIONS.get(type(node))
         if translate is None:
-            raise self._refused(node)
+            raise node_refused(node, self._source)
         return self._noted(translate(self, node), node)
-
-    def _refused(self, node: exp.Expr) -> LanguageError:
-        return node_refused(node, self._source)
 
     def _noted(self, made: Expression, node: exp.Expr) -> Expression:
         return made if self.notes.span(made) else self.notes.at(made, span_of(node))
@@ -182,7 +178,7 @@ class Translator(Leaves):
 
     def _in(self, node: exp.In) -> Expression:
         if node.args.get("query") is not None:
-            raise self._refused(node.args["query"])
+            raise node_refused(node.args["query"], self._source)
         only(node, self._source, "this", "expressions")
         if not node.expressions:
             raise self._fault(node, "IN has nothing to choose from", hint="List the values.")
