@@ -20,7 +20,7 @@ def expanded(tree: exp.Expr, shared: Shared, *, istream: bool) -> str:
         window = shared.defaults.get(id(old))
         if window is not None:
             new.set(WINDOW, window.copy())
-        if id(old) in shared.streamed and isinstance(new, exp.Subquery):
+        if id(old) in shared.streamed and isinstance(new.this, exp.Query):
             new.set("this", XStream(kind="ISTREAM", this=new.this))
         if isinstance(new, exp.Select):
             new.set(WINDOW, None)

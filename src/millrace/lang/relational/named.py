@@ -8,6 +8,7 @@ from typing import Literal
 
 from sqlglot import exp
 
+from millrace.lang.errors import LanguageError
 from millrace.lang.relational.context import Answer, Environment, Rows, Text
 from millrace.lang.relational.outputs import check_name
 from millrace.lang.scope import listed, matches
@@ -76,7 +77,12 @@ def named_answer(kind: Named, name: str, node: exp.Table, env: Environment) -> A
         view = shared.views[name]
         inside = Environment(shared, Text(view.query.source), env.bind)
         shared.opened.append(name)
-        answer = env.bind(view.query.tree, inside)
+        try:
+            answer = env.bind(view.query.tree, inside)
+        except LanguageError as refusal:
+            if refusal.source is view.query.source and not refusal.detail.startswith("In view"):
+                refusal.detail = f'In view "{name}". {refusal.detail}'.rstrip()
+            raise
         shared.opened.pop()
         if view.columns:
             if len(view.columns) != len(answer.rows.columns):

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from millrace.lang.refusals import node_refused, only
+from millrace.lang.refusals import NOT_YET, node_refused, only
 from millrace.lang.relational.context import Answer, Environment, Rows
 from millrace.lang.relational.frame import Frame, Item, Visible
 from millrace.lang.relational.joins import joined
@@ -69,28 +69,47 @@ def _name_of(node: exp.Expr) -> exp.Expr:
 
 
 def _item(node: exp.Expr, span: CqlWindow | None, env: Environment) -> tuple[Rows, Frame]:
+    """Bind one item; brackets around a name or a join may have an alias behind them."""
+    node = _unwrapped(node)
+    source = env.text.source
     match node:
-        case exp.Table() if isinstance(node.this, XStream):
-            only(node, env.text.source, "this", "alias", WINDOW, "joins")
-            return _derived(env.bind(node.this, env), node, None, env)
-        case exp.Table() if isinstance(node.this, exp.Identifier) and not node.args.get("db"):
-            only(node, env.text.source, "this", "alias", WINDOW, "joins")
-            return _named(node, span, env)
+        case exp.Table():
+            only(node, source, "this", "db", "catalog", "alias", WINDOW, "joins")
+            return _table(node, span, env)
         case exp.Subquery() if isinstance(node.this, exp.Table) and _is_stream(node.this):
-            only(node, env.text.source, "this", "alias", WINDOW)
+            only(node, source, "this", "alias", WINDOW)
             return _derived(env.bind(node.this.this, env), node, None, env)
+        case exp.Subquery() if isinstance(node.this, exp.Table) and node.args.get("alias"):
+            only(node, source, "this", "alias")
+            only(node.this, source, "this", WINDOW)
+            return _named(node.this, node, span, env)
         case exp.Subquery() if isinstance(node.this, exp.Table):
-            only(node, env.text.source, "this")
+            only(node, source, "this")
             return _tree(node.this, (), span, env)
         case exp.Subquery():
-            only(node, env.text.source, "this", "alias", WINDOW)
+            only(node, source, "this", "alias", WINDOW)
             return _derived(env.bind(node.this, env), node, None, env)
-        case exp.Table() if isinstance(node.this, exp.Func):
-            raise env.text.fault(node, "a function in FROM is not executed yet", code="CQL090")
-        case exp.Table():
-            raise env.text.fault(node, "a stream was expected here", code="CQL001")
         case _:
-            raise node_refused(node, env.text.source)
+            raise node_refused(node, source)
+
+
+def _unwrapped(node: exp.Expr) -> exp.Expr:
+    """Return what brackets stand around that do nothing."""
+    while isinstance(node, exp.Subquery) and isinstance(node.this, exp.Subquery):
+        if any(value for key, value in node.args.items() if key != "this"):
+            break
+        node = node.this
+    return node
+
+
+def _table(node: exp.Table, span: CqlWindow | None, env: Environment) -> tuple[Rows, Frame]:
+    if isinstance(node.this, XStream):
+        return _derived(env.bind(node.this, env), node, None, env)
+    if isinstance(node.this, exp.Func):
+        raise env.text.fault(node, "a function in FROM is not executed yet", code=NOT_YET)
+    if not isinstance(node.this, exp.Identifier) or node.args.get("db"):
+        raise env.text.fault(node, "a stream was expected here", code="CQL001")
+    return _named(node, node, span, env)
 
 
 def _is_stream(table: exp.Table) -> bool:
@@ -99,12 +118,15 @@ def _is_stream(table: exp.Table) -> bool:
     return isinstance(table.this, XStream) and not any(others)
 
 
-def _named(node: exp.Table, span: CqlWindow | None, env: Environment) -> tuple[Rows, Frame]:
+def _named(
+    node: exp.Table, naming: exp.Expr, span: CqlWindow | None, env: Environment
+) -> tuple[Rows, Frame]:
+    """Bind a name; the alias may stand behind brackets around it, which is `naming`."""
     kind, name = resolve(node.this, env)
-    if kind in ("view", "subquery"):
-        return _derived(named_answer(kind, name, node, env), node, (kind, name), env)
     window = node.args.get(WINDOW)
-    alias = _alias(node, name, env)
+    if kind in ("view", "subquery"):
+        return _derived(named_answer(kind, name, node, env), naming, (kind, name), env, window)
+    alias = _alias(naming, name, env)
     if kind == "table":
         if window is not None:
             raise env.text.fault(
@@ -113,24 +135,25 @@ def _named(node: exp.Table, span: CqlWindow | None, env: Environment) -> tuple[R
                 code="CQL010",
                 hint="Windows are for streams. Leave it out.",
             )
-        return _aliased(Table(name, alias), env.shared.declared.tables[name], node, name, env)
+        return _aliased(Table(name, alias), env.shared.declared.tables[name], naming, env)
     schema = env.shared.declared.streams[name]
     if window is None:
         window = span or CqlWindow(kind="RANGE")
         env.shared.defaults[id(node)] = window
     made = window_of(window, schema.columns, (name, alias), env)
-    return _aliased(Windowed(Source(name), made, alias), schema, node, name, env)
+    return _aliased(Windowed(Source(name), made, alias), schema, naming, env)
 
 
 def _aliased(
-    plan: Table | Windowed, columns: Iterable[Field], node: exp.Expr, name: str, env: Environment
+    plan: Table | Windowed, columns: Iterable[Field], node: exp.Expr, env: Environment
 ) -> tuple[Rows, Frame]:
     """Return a source whose columns the plan calls `alias.column`."""
     alias = plan.alias
     fields = tuple(columns)
     rows = Rows(plan, tuple(Field(f"{alias}.{each.name}", each.type) for each in fields))
-    stream = name if isinstance(plan, Windowed) and isinstance(plan.stream, Source) else None
-    what = "table" if isinstance(plan, Table) else "stream"
+    origin = plan.stream if isinstance(plan, Windowed) else None
+    stream = origin.name if isinstance(origin, Source) else None
+    what = "table" if stream is None else "stream"
     visible = tuple(Visible(each.name, f"{alias}.{each.name}") for each in fields)
     given = _alias_columns(node)
     if given:
@@ -150,14 +173,18 @@ def _renamed(rows: Rows, alias: str, names: list[str]) -> tuple[Rows, tuple[Visi
 
 
 def _derived(
-    answer: Answer, node: exp.Expr, named: tuple[str, str] | None, env: Environment
+    answer: Answer,
+    node: exp.Expr,
+    named: tuple[str, str] | None,
+    env: Environment,
+    window: CqlWindow | None = None,
 ) -> tuple[Rows, Frame]:
     """Return a query in FROM: as it is, or as a stream with a window."""
+    window = window or node.args.get(WINDOW)
     what, name = named or ("subquery", None)
     given, alias = _alias_columns(node), _alias(node, name, env)
     if given:
         answer = with_names(answer, renamed(given, answer.rows.columns, node, env))
-    window = node.args.get(WINDOW)
     columns = answer.rows.columns
     if window is not None and answer.stream is None:
         answer = _as_stream(answer, window, node, env)
