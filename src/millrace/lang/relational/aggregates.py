@@ -194,7 +194,8 @@ class Calls:
                 detail="FROM is not one stream alone, whose time it would be.",
                 hint=f"Write {call.name}(value, time).",
             )
-        return Column(f"{item.alias}.{time}")
+        names = self.env.shared.declared.streams[item.stream or ""].names
+        return Column(item.columns[names.index(time)].column)  # which may have another name here
 
     # ---- operands -------------------------------------------------------------------------------
 
