@@ -93,7 +93,7 @@ class Calls:
             case exp.WithinGroup():
                 order = node.expression
                 only(node, self.env.text.source, "this", "expression")
-                if len(order.expressions) != 1:
+                if order is None or len(order.expressions) != 1:
                     raise self._fault(node, "WITHIN GROUP orders by one value")
                 return replace(self._parts(node.this), within=order.expressions[0], node=node)
             case exp.Anonymous():

@@ -158,12 +158,18 @@ class Environment:
         caution = Caution(code, message, self.text.source, span_of(node), hint)
         self.shared.cautions.append(caution)
 
-    def settled(self, raw: Expression, rows: Rows) -> tuple[Expression, pa.DataType]:
-        """Give types to the constants of an expression over rows, check it, and say its type."""
+    def settled(
+        self, raw: Expression, rows: Rows, *, lists: bool = False
+    ) -> tuple[Expression, pa.DataType]:
+        """Give types to the constants of an expression over rows, check it, and say its type.
+
+        A list is only ever passed on: `lists` lets a column of lists through.
+        """
         schema = Columns(self.visible(rows.columns))
         text, functions = self.text, self.shared.declared.functions
         try:
-            self._check_lists(raw, schema)
+            if not (lists and isinstance(raw, Column)):
+                self._check_lists(raw, schema)
             settler = Settler(schema, functions, text.notes, text.source)
             node, found = bind_expression_or_list(settler.settle(raw), schema, self)
         except MillraceError as cause:
@@ -187,12 +193,10 @@ class Environment:
         return placed(cause, Bound(Selection("", ()), schema, text.notes, text.source, names))
 
     def _shown(self, found: re.Match[str]) -> str:
-        name = found[1]
-        return self.shared.shown.get(name, name if not name.startswith("#") else found[0])
+        alias, _, column = found[1].partition(".")
+        return self.shared.shown.get(found[1], column if alias.startswith("#") else found[1])
 
     def _check_lists(self, raw: Expression, schema: Columns) -> None:
-        if isinstance(raw, Column):
-            return
         for each in walk(raw):
             if isinstance(each, Column) and pa.types.is_list(schema.type_of(each.name)):
                 span = self.text.notes.span(each) or Span(0, 0)

@@ -90,8 +90,8 @@ def _using(
         raw = env.text.notes.at(Both(raw, each), span_of(names[0]))
     plan = Join(kind, before.plan, behind.plan, env.condition(raw, rows))
     rows = replace(rows, plan=plan)
-    for pair in pairs:
-        rows, column = _one_of(kind, pair, rows, env)
+    for name, pair in zip(names, pairs, strict=True):
+        rows, column = _one_of(kind, pair, name, (rows, env))
         members = {*pair}
         for old in (*one.merged, *other.merged):
             members |= old.members if old.column in pair else frozenset()
@@ -104,12 +104,13 @@ def _using(
 
 
 def _one_of(
-    kind: JoinKind, pair: tuple[str, str], rows: Rows, env: Environment
+    kind: JoinKind, pair: tuple[str, str], node: exp.Identifier, within: tuple[Rows, Environment]
 ) -> tuple[Rows, str]:
     """Return the column that USING makes of two: the one that is never missing."""
+    rows, env = within
     if kind != "full":
         return rows, pair[1] if kind == "right" else pair[0]
-    name = env.shared.name()
+    name = env.made_up(node)
     either = Call("coalesce", (Column(pair[0]), Column(pair[1])))
     value, found = env.settled(either, rows)
     kept = tuple(Output(each.name, Column(each.name)) for each in rows.columns)

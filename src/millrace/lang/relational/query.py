@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from millrace.lang.refusals import keyword, node_refused, only
@@ -114,14 +115,24 @@ def _columns(
         )
     columns = []
     for one, other in zip(left, right, strict=True):
-        found = common_type([one.type, other.type])
+        found = _common(one.type, other.type)
         if found is None:
             raise env.text.fault(
                 tree.expression,
-                f'column "{one.name}" is {shown(one.type)} on the left of {kind.upper()} and '
-                f"{shown(other.type)} on the right",
+                f'column "{one.name}" is {_shown(one.type)} on the left of {kind.upper()} and '
+                f"{_shown(other.type)} on the right",
                 code="CQL032",
                 hint="Cast one of them.",
             )
         columns.append(Field(one.name, found))
     return tuple(columns)
+
+
+def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_list(one) or pa.types.is_list(other):
+        return one if one == other else None
+    return common_type([one, other])
+
+
+def _shown(arrow: pa.DataType) -> str:
+    return f"a list of {shown(arrow.value_type)}" if pa.types.is_list(arrow) else shown(arrow)

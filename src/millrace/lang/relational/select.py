@@ -23,7 +23,7 @@ from millrace.lang.relational.sources import from_clause
 from millrace.lang.relational.streams import stream_of_select, streamed
 from millrace.lang.relational.terms import Place, Question, Terms, has_aggregate, with_answers
 from millrace.lang.trees import WINDOW, XStream
-from millrace.plan.expressions import Column, Expression
+from millrace.plan.expressions import Column
 from millrace.plan.growth import monotonic
 from millrace.plan.nodes import Output
 from millrace.plan.relations import Distinct, Filter, Project
@@ -45,15 +45,14 @@ class _Stage:
     rows: Rows
     groups: Groups | None = None
 
-    def settled(self, raw: Expression) -> tuple[Expression, pa.DataType]:
-        return self.env.settled(raw, self.rows)
-
 
 def answer_of_select(select: exp.Select, env: Environment) -> Answer:
     """Bind a SELECT."""
     only(select, env.text.source, *_CLAUSES)
     stream = stream_of_select(select, env)
     items = select.expressions if stream is None else stream.expressions
+    if not items:
+        raise env.text.fault(stream or select, "query selects nothing", hint="Write *.")
     _refuse_streams(items, env)
     rows, frame = from_clause(select, env)
     stage = _Stage(env, frame, _where(select, frame, rows, env))
@@ -191,7 +190,7 @@ def _projected(columns: list[Selected], stage: _Stage) -> Rows:
     outputs, fields = [], []
     for each in columns:
         raw = each.raw if stage.groups is None else stage.groups.over(each.raw)
-        value, found = stage.settled(raw)
+        value, found = stage.env.settled(raw, stage.rows, lists=True)
         if found == pa.null():
             raise stage.env.text.fault(
                 each.node,

@@ -189,6 +189,8 @@ def asked(rows: Rows, question: Question, env: Environment) -> Rows:
     operands = []
     for raw, column in zip(question.operands, question.answer.columns, strict=False):
         value, found = env.settled(raw, rows)
+        if pa.types.is_list(column.type):
+            raise env.text.fault(question.node, "IN has lists to choose from", code="CQL032")
         if common_type([found, column.type]) is None:
             raise env.text.fault(
                 question.node,
