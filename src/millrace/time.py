@@ -7,6 +7,7 @@ it is an object that is passed in and that a test can turn by hand.
 
 from __future__ import annotations
 
+import difflib
 import re
 import time
 from datetime import UTC, datetime, timedelta
@@ -97,9 +98,18 @@ def _parse(text: str) -> int:
         raise PlanError(
             f'"{text}" is not a duration',
             detail=f"The units are {', '.join(_UNITS)}, also in the plural.",
-            hint='Write a number and a unit: "2 seconds", "100 ms", "1 hour 30 minutes".',
+            hint=_meant(text[position:])
+            or 'Write a number and a unit: "2 seconds", "100 ms", "1 hour 30 minutes".',
         )
     return total
+
+
+def _meant(text: str) -> str:
+    """Return a hint if a text begins with a number and something like a unit."""
+    match = _TERM.match(text)
+    known = [f"{name}s" for name in _UNITS if len(name) > 3]
+    close = difflib.get_close_matches(match[3].lower(), known, n=1) if match else []
+    return f'Did you mean "{close[0]}"?' if close else ""
 
 
 def _unit(word: str) -> int | None:

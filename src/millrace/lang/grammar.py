@@ -16,7 +16,7 @@ _QUERIES = (
     exp.Select, exp.Subquery, exp.Union, exp.Except, exp.Intersect, exp.With, exp.CTE, XStream,
     exp.From, exp.Join, exp.Table, exp.TableAlias, CqlWindow, exp.Where, exp.Group, exp.Having,
     exp.Distinct, exp.Order, exp.Ordered, exp.Limit, exp.Offset, exp.Window, exp.WindowSpec,
-    exp.TableSample, exp.Filter, exp.Qualify,
+    exp.TableSample, exp.Filter, exp.WithinGroup, exp.Qualify,
 )  # fmt: skip
 _NAMES = (
     exp.Identifier, exp.Column, exp.Star, exp.Alias, exp.Var, exp.Dot, exp.Placeholder,

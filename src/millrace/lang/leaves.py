@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -11,7 +12,7 @@ from millrace.lang import constants
 from millrace.lang.errors import LanguageError, Span, quoted
 from millrace.lang.notes import Notes, Origin
 from millrace.lang.refusals import only
-from millrace.lang.scope import Scope, listed
+from millrace.lang.scope import listed
 from millrace.lang.trees import span_of
 from millrace.plan.expressions import Column, Expression, Literal, Parameter, Scalar
 from millrace.plan.nearest import nearest
@@ -24,11 +25,25 @@ _LONGER_TYPES = {
 }
 
 
+class Names(Protocol):
+    """What columns are called: one stream's, or those of all that stands in a FROM."""
+
+    def column(self, node: exp.Column, /) -> str:
+        """Return the exact name of the column that a node means, or raise."""
+        ...
+
+
 class Leaves:
     """Translates the leaves of one query's expressions, and notes where they were written."""
 
-    def __init__(self, scope: Scope, parameters: Mapping[str, str], source: str) -> None:
-        self.notes = Notes()
+    def __init__(
+        self,
+        scope: Names,
+        parameters: Mapping[str, str],
+        source: str,
+        notes: Notes | None = None,
+    ) -> None:
+        self.notes = Notes() if notes is None else notes
         self._scope, self._source = scope, source
         self._parameters = parameters
         self._numbers = {name: number for number, name in enumerate(parameters)}

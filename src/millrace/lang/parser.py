@@ -1,8 +1,9 @@
 """Parsing queries: sqlglot's parser with CQL's windows and streams, and without its leniency.
 
-What is added: `[window]` behind a table or a subquery, `ISTREAM(...)`, `DSTREAM(...)` and
-`RSTREAM(...)` with `EVERY`. What is taken away: the fall-back to an opaque command, the guesses
-about functions (every function is a name with arguments, as written), and lists with holes.
+What is added: `[window]` behind a table or a subquery, `BEGIN ... END ...` behind a SELECT,
+`ISTREAM(...)`, `DSTREAM(...)` and `RSTREAM(...)` with `EVERY`. What is taken away: the fall-back
+to an opaque command, the guesses about functions (every function is a name with arguments, as
+written), and lists with holes.
 
 Every node that the parser makes knows from where to where it was written (`trees.span_of`).
 """
@@ -21,9 +22,10 @@ from sqlglot.tokens import Token, TokenType
 from millrace.lang.cursor import Cursor
 from millrace.lang.errors import Span
 from millrace.lang.trees import WINDOW, CqlWindow, XStream, mark, own_span, span_of_parts
-from millrace.lang.windows import read_window
+from millrace.lang.windows import begins_span, read_span, read_window
 
 Node = TypeVar("Node", bound=exp.Expr)
+Maybe = TypeVar("Maybe", bound=exp.Expr | None)
 Item = TypeVar("Item")
 
 STREAMS = ("ISTREAM", "DSTREAM", "RSTREAM")
@@ -89,11 +91,24 @@ class CqlParser(Parser):
     def _parse_table_alias(
         self, alias_tokens: Collection[TokenType] | None = None
     ) -> exp.TableAlias | None:
+        if self._span_follows():
+            return None
         alias = super()._parse_table_alias(alias_tokens)
         if alias is not None and self._curr.token_type == TokenType.L_BRACKET:
             hint = "Write stream [window] AS alias."
             self._refuse("a window must stand before the alias", self._curr, "CQL012", hint)
         return alias
+
+    def _parse_query_modifiers(self, this: Maybe) -> Maybe:
+        if this is not None:
+            super()._parse_query_modifiers(this)
+        if isinstance(this, exp.Select) and self._span_follows():
+            this.set(WINDOW, self._with_cursor(read_span))
+            self._parse_query_modifiers(this)
+        return this
+
+    def _span_follows(self) -> bool:
+        return self._curr.text.upper() == "BEGIN" and self._with_cursor(begins_span)
 
     def _parse_function_call(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -29,6 +30,8 @@ class CqlPrinter(Generator):
         kind, size, slide = node.args["kind"], node.args.get("size"), node.args.get("slide")
         if kind == "NOW":
             return "[NOW]"
+        if kind == "BEGIN":
+            return f"[{_span_text(node)}]"
         show = print_duration if kind == "RANGE" else str
         by = (
             f"PARTITION BY {self.expressions(node, key='by', flat=True)} "
@@ -38,6 +41,15 @@ class CqlPrinter(Generator):
         unit = "RANGE" if kind == "RANGE" else "ROWS"
         sliding = f" SLIDE {show(slide)}" if slide is not None else ""
         return f"[{by}{unit} {'UNBOUNDED' if size is None else show(size)}{sliding}]"
+
+    def select_sql(self, node: exp.Select) -> str:
+        """Print a SELECT and its BEGIN and END."""
+        window = node.args.get(WINDOW)
+        if window is None:
+            return super().select_sql(node)
+        bare = node.copy()
+        bare.set(WINDOW, None)
+        return f"{super().select_sql(bare)} {_span_text(window)}"
 
     def dot_sql(self, node: exp.Dot) -> str:
         """Print a path; behind a number its dot stands apart, or it would be a fraction."""
@@ -72,6 +84,18 @@ class CqlPrinter(Generator):
     def placeholder_sql(self, node: exp.Placeholder) -> str:
         """Print a named parameter."""
         return f":{node.name}" if node.this else "?"
+
+
+def _span_text(window: CqlWindow) -> str:
+    since, size, until, lag = (window.args.get(each) for each in ("since", "size", "until", "lag"))
+    return f"BEGIN {_bound_text(since, size)} END {_bound_text(until, lag)}"
+
+
+def _bound_text(instant: int | None, before: int | None) -> str:
+    if instant is None:
+        return f"NOW - {print_duration(before)}" if before else "NOW"
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=instant)
+    return f"TIMESTAMP '{moment.replace(tzinfo=None).isoformat(' ')}'"
 
 
 def to_text(tree: exp.Expr, **options: Any) -> str:  # noqa: ANN401  sqlglot's options

@@ -7,12 +7,13 @@ import re
 from sqlglot import exp
 
 from millrace.lang.errors import LanguageError, Span, quoted
-from millrace.lang.trees import CqlWindow, XStream, span_of
+from millrace.lang.trees import WINDOW, CqlWindow, XStream, span_of
 
 NOT_YET = "CQL090"
 """Parsed, and part of the language, but not executed by this version."""
 
-_SELECTIONS = "This version runs selections: SELECT ... FROM stream [WHERE ...]."
+SELECTIONS_ONLY = "This version runs selections: SELECT ... FROM stream [WHERE ...]."
+"""The hint of what a selection may not hold; whole CQL may (`lang.relational`)."""
 _NO_ORDER = "A relation has no order, and a stream never ends."
 
 _CLAUSES = {
@@ -26,6 +27,7 @@ _CLAUSES = {
     "sample": "TABLESAMPLE",
     "pivots": "PIVOT",
     "match": "MATCH_RECOGNIZE",
+    WINDOW: "BEGIN",
 }
 _NEVER = {
     "order": "ORDER BY",
@@ -50,6 +52,7 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.SimilarTo: "SIMILAR TO",
     exp.Distinct: "DISTINCT",
     exp.Filter: "FILTER",
+    exp.WithinGroup: "WITHIN GROUP",
     exp.AtTimeZone: "AT TIME ZONE",
     exp.Collate: "COLLATE",
     exp.Any: "ANY",
@@ -94,7 +97,7 @@ def node_refused(node: exp.Expr, source: str) -> LanguageError:
         return LanguageError(
             f'"{quoted(source, span)}" is not understood', source=source, span=span
         )
-    hint = _HINTS.get(type(node), _SELECTIONS)
+    hint = _HINTS.get(type(node), SELECTIONS_ONLY)
     if isinstance(node, exp.Interval):
         span = keyword(name, source, node).cover(span)
     if isinstance(node, exp.SetOperation):
@@ -104,18 +107,17 @@ def node_refused(node: exp.Expr, source: str) -> LanguageError:
 
 def aggregate_refused(node: exp.Anonymous, source: str) -> LanguageError:
     """Return the refusal of an aggregate function."""
-    return _not_yet(f"the aggregate {node.name.lower()}", source, span_of(node), _SELECTIONS)
+    return _not_yet(f"the aggregate {node.name.lower()}", source, span_of(node), SELECTIONS_ONLY)
 
 
 def window_refused(window: CqlWindow, source: str) -> LanguageError:
     """Return the refusal of a window that keeps rows for a while."""
-    kind = {"ROWS": "ROWS", "RANGE": "RANGE", "PARTITION": "PARTITION BY", "NOW": "NOW"}
-    return _not_yet(
-        f"the window [{kind[window.args['kind']]} ...]", source, span_of(window), _SELECTIONS
-    )
+    kind = window.args["kind"]
+    word = "PARTITION BY" if kind == "PARTITION" else kind
+    return _not_yet(f"the window [{word} ...]", source, span_of(window), SELECTIONS_ONLY)
 
 
-def refused(name: str, source: str, span: Span, *, hint: str = _SELECTIONS) -> LanguageError:
+def refused(name: str, source: str, span: Span, *, hint: str = SELECTIONS_ONLY) -> LanguageError:
     """Return the refusal of something that has a name."""
     return _not_yet(name, source, span, hint)
 
@@ -135,9 +137,11 @@ def _clause(node: exp.Expr, key: str, value: object, source: str) -> LanguageErr
     if key in _NEVER:
         return _never(_NEVER[key], source, keyword(_NEVER[key], source, where))
     if key == "joins" and not re.search("join", source[: span_of(where).stop], re.IGNORECASE):
-        return _not_yet("a join", source, span_of(where), _SELECTIONS)
+        return _not_yet("a join", source, span_of(where), SELECTIONS_ONLY)
     if key in _CLAUSES:
-        return _not_yet(_CLAUSES[key], source, keyword(_CLAUSES[key], source, where), _SELECTIONS)
+        return _not_yet(
+            _CLAUSES[key], source, keyword(_CLAUSES[key], source, where), SELECTIONS_ONLY
+        )
     span = span_of(where)
     return LanguageError(
         f'"{quoted(source, span)}" is not understood here', source=source, span=span

@@ -87,7 +87,7 @@ class Settler:
             return nodes
         self._pin(node, nodes)
         beside = self._beside(node, len(operands))
-        known = [types[at] for at in beside if types[at] is not None]
+        known = [_member(types[at]) for at in beside if types[at] is not None]
         context = common_type(known) if known else None
         if isinstance(node, In) and context is not None and types[1:].count(None) == len(types) - 1:
             return [nodes[0], *self._given(nodes[1:], context)]
@@ -144,6 +144,11 @@ class Settler:
             ) from cause
         made = literal if value is literal.value else Literal(value)
         return self.notes.settle(self.notes.instead(literal, made), typed)
+
+
+def _member(arrow: pa.DataType) -> pa.DataType:
+    """Return the type of what a set holds, or the type itself."""
+    return arrow.value_type if pa.types.is_list(arrow) else arrow
 
 
 def type_beside(

@@ -15,17 +15,20 @@ from sqlglot.tokens import Token
 from millrace.lang.errors import Span
 
 WINDOW = "cql_window"
-"""The argument of a table or a subquery that holds its window."""
+"""The argument of a table or a subquery that holds its window, and of a SELECT its BEGIN, END."""
 
 
 class CqlWindow(exp.Expression):
     """`[kind ...]`: sizes and slides are whole numbers, of rows or of microseconds."""
 
     arg_types: ClassVar[dict[str, bool]] = {
-        "kind": True,  # NOW, ROWS, RANGE or PARTITION
+        "kind": True,  # NOW, ROWS, RANGE, PARTITION or BEGIN
         "size": False,  # without one it is unbounded
         "slide": False,
         "by": False,
+        "since": False,  # BEGIN, as an instant; else its distance from now is the size
+        "until": False,  # END, as an instant
+        "lag": False,  # END, as its distance from now
     }
 
 

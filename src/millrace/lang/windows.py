@@ -2,20 +2,29 @@
 
     [NOW]  [ROWS UNBOUNDED]  [ROWS n SLIDE m]  [RANGE UNBOUNDED]  [RANGE 10 minutes SLIDE 1 minute]
     [PARTITION BY a, b ROWS n SLIDE m]
+    [BEGIN TIMESTAMP '2024-05-01' END NOW]  [BEGIN NOW - 1 hour END NOW - 5 minutes]
 
 A number without a unit counts microseconds, and 10,000 may have its comma. The words are not
-reserved: outside the brackets they are names.
+reserved: outside the brackets they are names. BEGIN and END may also stand behind a query, without
+brackets, and are then the window of every stream of its FROM that has none.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import cast
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
+from millrace.lang.constants import NotOfTypeError, converter, hint_for
 from millrace.lang.cursor import Cursor
+from millrace.lang.errors import quoted
 from millrace.lang.trees import CqlWindow, mark
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_BOUND = "Write NOW, NOW - duration or TIMESTAMP '...'."
 
 
 def read_window(cursor: Cursor) -> CqlWindow:
@@ -28,9 +37,65 @@ def read_window(cursor: Cursor) -> CqlWindow:
     return cast(CqlWindow, mark(window, first, cursor.last))
 
 
+def read_span(cursor: Cursor) -> CqlWindow:
+    """Read BEGIN and END without brackets, as they stand behind a query."""
+    first = cursor.token
+    cursor.expect("BEGIN")
+    window = _span_words(cursor)
+    assert first is not None, "the word was there"
+    return cast(CqlWindow, mark(window, first, cursor.last))
+
+
+def begins_span(cursor: Cursor) -> bool:
+    """Say whether BEGIN and an instant come next, so that BEGIN is not a name."""
+    start = cursor.index
+    found = cursor.accept("BEGIN")
+    token = cursor.token
+    found = found and token is not None
+    if found and token is not None:
+        constant = token.token_type in (TokenType.STRING, TokenType.NUMBER)
+        found = constant or cursor.word() in ("NOW", "TIMESTAMP")
+    cursor.index = start
+    return found
+
+
+def _span_words(cursor: Cursor) -> CqlWindow:
+    since, size = _bound(cursor, "BEGIN")
+    cursor.expect("END")
+    until, lag = _bound(cursor, "END")
+    return CqlWindow(kind="BEGIN", since=since, size=size, until=until, lag=lag)
+
+
+def _bound(cursor: Cursor, word: str) -> tuple[int | None, int | None]:
+    """Read an end of a span: an instant, or how long before now it is; the other one is None."""
+    if cursor.accept("NOW"):
+        return None, cursor.duration(word, ticks=True) if cursor.accept("-") else 0
+    first = cursor.span
+    typed = cursor.accept("TIMESTAMP")
+    token = cursor.token
+    if token is not None and not typed and token.token_type == TokenType.NUMBER:
+        if not token.text.isdecimal() or int(token.text) > _LAST:
+            cursor.fail(f"{word} must be an instant", hint=_BOUND)
+        cursor.index += 1
+        return int(token.text), None
+    if token is None or token.token_type != TokenType.STRING:
+        cursor.fail(f"an instant was expected behind {word}", hint=_BOUND)
+    cursor.index += 1
+    try:
+        instant = converter("timestamp")(token.text)
+    except NotOfTypeError as cause:
+        span = first._replace(stop=token.end + 1)
+        message = f"{quoted(cursor.source, span)} {cause}"
+        cursor.fail(message, span=span, code="CQL032", hint=hint_for("timestamp"))
+    assert isinstance(instant, datetime)
+    return (instant - _EPOCH) // timedelta(microseconds=1), None
+
+
 def _window_words(cursor: Cursor) -> CqlWindow:
     if cursor.accept("NOW"):
         return CqlWindow(kind="NOW")
+    if cursor.accept("BEGIN"):
+        return _span_words(cursor)
     if cursor.accept("RANGE"):
         if cursor.accept("UNBOUNDED"):
             return CqlWindow(kind="RANGE")

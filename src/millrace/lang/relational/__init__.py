@@ -1,0 +1,1 @@
+"""Binding of whole CQL: joins, windows, groups, subqueries and set operations become plans."""

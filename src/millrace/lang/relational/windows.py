@@ -1,0 +1,74 @@
+"""Windows of a plan, from windows of a text: columns exist, sizes make sense."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from millrace.lang.relational.context import Environment
+from millrace.lang.relational.frame import Frame, Item, Visible
+from millrace.lang.trees import CqlWindow
+from millrace.plan.relations import Window
+from millrace.schema import Column as Field
+from millrace.time import print_duration
+
+UNBOUNDED = Window("range")
+
+
+def window_of(
+    node: CqlWindow, columns: tuple[Field, ...], names: tuple[str, str], env: Environment
+) -> Window:
+    """Return the window that a node means on a stream of these columns.
+
+    Parameters
+    ----------
+    names
+        The stream's own name and the one that the query gives it, either of which may stand
+        before a column of PARTITION BY.
+    """
+    kind, size, slide = (node.args.get(each) for each in ("kind", "size", "slide"))
+    _check_slide(node, env)
+    match kind:
+        case "NOW":
+            return Window("range", 0)
+        case "BEGIN":
+            return _span(node, env)
+        case "RANGE":
+            return Window("range", size, slide)
+        case _ if size is None:
+            return UNBOUNDED
+        case _:
+            by = tuple(_partition(each, columns, names, env) for each in node.args.get("by") or ())
+            return Window("rows", size, slide, tuple(dict.fromkeys(by)))
+
+
+def _check_slide(node: CqlWindow, env: Environment) -> None:
+    size, slide = node.args.get("size"), node.args.get("slide")
+    if slide is None or size is None:
+        return
+    if slide < 1:
+        hint = "Leave SLIDE out, so that the window moves all the time."
+        raise env.text.fault(node, "SLIDE must be longer than 0", code="CQL014", hint=hint)
+    if slide > size:
+        show = print_duration if node.args["kind"] == "RANGE" else str
+        unit = "" if node.args["kind"] == "RANGE" else " rows"
+        message = f"the window slides by {show(slide)}{unit} and is {show(size)}{unit} long"
+        env.caution("CQL015", node, message, "What falls between two windows is never seen.")
+
+
+def _span(node: CqlWindow, env: Environment) -> Window:
+    since, until, size, lag = (node.args.get(each) for each in ("since", "until", "size", "lag"))
+    backwards = since is not None and until is not None and since > until
+    if backwards or (size is not None and lag is not None and lag > size):
+        hint = "Swap BEGIN and END."
+        raise env.text.fault(node, "the window ends before it begins", code="CQL014", hint=hint)
+    return Window("range", size, None, since=since, until=until, lag=lag or 0)
+
+
+def _partition(
+    node: exp.Column, columns: tuple[Field, ...], names: tuple[str, str], env: Environment
+) -> str:
+    """Return which column of a stream PARTITION BY names."""
+    visible = tuple(Visible(each.name, each.name) for each in columns)
+    own, alias = (Item(name, "stream", visible) for name in names)
+    items = (own,) if own.alias == alias.alias or node.args.get("table") is None else (own, alias)
+    return Frame(env.text.source, items).column(node)

@@ -1,0 +1,127 @@
+"""Outlines: the plan of a relation on one line, for messages, EXPLAIN and tests.
+
+    istream(project(filter(s[now], s.a > 1), s.a as a))
+
+It is read by people only: names stand without quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import assert_never
+
+from millrace.plan.expressions import Expression
+from millrace.plan.nodes import Output
+from millrace.plan.relations import (
+    Aggregate,
+    Asked,
+    Combined,
+    Distinct,
+    Filter,
+    Group,
+    Join,
+    Order,
+    Project,
+    Relation,
+    Source,
+    Stream,
+    StreamOf,
+    Table,
+    Top,
+    Window,
+    Windowed,
+)
+from millrace.plan.spelling import to_text
+from millrace.time import print_duration
+
+_NAME = re.compile(r'"([\w#.]+)"')
+
+
+def outline(plan: Relation | Stream) -> str:
+    """Print a plan on one line.
+
+    >>> outline(Distinct(Windowed(Source("s"), Window("rows", 3), "x")))
+    'distinct(s[rows 3] as x)'
+    """
+    match plan:
+        case Source(name):
+            return name
+        case StreamOf(kind, relation, every):
+            ticking = "" if every is None else f", every {print_duration(every)}"
+            return f"{kind}({outline(relation)}{ticking})"
+        case Windowed(stream, window, alias):
+            shown = outline(stream)
+            return f"{shown}[{_window(window)}]" + ("" if alias == shown else f" as {alias}")
+        case Table(name, alias):
+            return f"table {name}" + ("" if alias == name else f" as {alias}")
+        case _:
+            return _operator(plan)
+
+
+def _operator(
+    plan: Filter | Project | Join | Group | Distinct | Combined | Asked | Top,
+) -> str:
+    match plan:
+        case Filter(given, condition):
+            return f"filter({outline(given)}, {_term(condition)})"
+        case Project(given, outputs):
+            return f"project({outline(given)}, {', '.join(map(_output, outputs))})"
+        case Join(kind, left, right, condition):
+            on = "" if condition is None else f", {_term(condition)}"
+            name = "join" if kind == "inner" else f"{kind}_join"
+            return f"{name}({outline(left)}, {outline(right)}{on})"
+        case Group(given, keys, aggregates):
+            parts = [*map(_output, keys), *map(_aggregate, aggregates)]
+            return f"group({', '.join([outline(given), *parts])})"
+        case Distinct(given):
+            return f"distinct({outline(given)})"
+        case Combined(kind, left, right, keep_all):
+            return f"{kind}{'_all' if keep_all else ''}({outline(left)}, {outline(right)})"
+        case Asked(given, name, kind, subquery, operands):
+            row = ", ".join(map(_term, operands))
+            what = {"in": f"{row if len(operands) == 1 else f'({row})'} in"}.get(kind, kind)
+            return f"asked({outline(given)}, {name} = {what} {outline(subquery)})"
+        case Top(given, order, limit, offset):
+            by = "".join(f", {_order(each)}" for each in order)
+            behind = f" behind {offset}" if offset else ""
+            return f"top({outline(given)}, {limit}{behind}{by})"
+        case _:
+            assert_never(plan)
+
+
+def _term(node: Expression) -> str:
+    return _NAME.sub(r"\1", to_text(node))
+
+
+def _output(output: Output) -> str:
+    value = _term(output.value)
+    return value if value == output.name else f"{value} as {output.name}"
+
+
+def _aggregate(node: Aggregate) -> str:
+    operands = ["*" if node.operand is None else _term(node.operand)]
+    operands += [] if node.by is None else [f"by {_term(node.by)}"]
+    operands += [] if node.fraction is None else [f"{node.fraction:g}"]
+    distinct = "distinct " if node.distinct else ""
+    where = "" if node.where is None else f" where {_term(node.where)}"
+    return f"{node.kind}({distinct}{', '.join(operands)}{where}) as {node.name}"
+
+
+def _order(order: Order) -> str:
+    shown = _term(order.value) + (" desc" if order.descending else "")
+    small = order.nulls_first != order.descending  # NULL is the least value by default
+    return shown if small else shown + (" nulls first" if order.nulls_first else " nulls last")
+
+
+def _window(window: Window) -> str:
+    if window == Window("range", 0):
+        return "now"
+    show = print_duration if window.kind == "range" else str
+    parts = [f"by {', '.join(window.by)}"] if window.by else []
+    if window.size is not None:
+        parts.append(f"{window.kind} {show(window.size)}")
+    parts += [f"slide {show(window.slide)}"] if window.slide is not None else []
+    parts += [f"since {window.since}"] if window.since is not None else []
+    parts += [f"until {window.until}"] if window.until is not None else []
+    parts += [f"lag {print_duration(window.lag)}"] if window.lag else []
+    return " ".join(parts) or "all"
