@@ -76,9 +76,7 @@ def state_prefix(feed: FeedSpec) -> str:
     return f"state/{feed.name}.{feed.number}/"
 
 
-def readers_of(
-    stream: str, catalog: Catalog, decision: Decision
-) -> dict[str | None, list[str]]:
+def readers_of(stream: str, catalog: Catalog, decision: Decision) -> dict[str | None, list[str]]:
     """Return the stores that get a stream's rows, by the column that decides about the shard."""
     found: dict[str | None, list[str]] = {}
     for name in decision.plans:

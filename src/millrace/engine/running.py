@@ -37,9 +37,7 @@ Range = tuple[int, int]
 EVERYTHING: Range = (0, 1 << 64)
 
 
-def marks_after(
-    catalog: Catalog, decision: Decision, tallies: Iterable[Tally]
-) -> dict[str, int]:
+def marks_after(catalog: Catalog, decision: Decision, tallies: Iterable[Tally]) -> dict[str, int]:
     """Return up to where each stream is complete after an epoch."""
     listed = list(tallies)
     found = {}
@@ -99,7 +97,7 @@ class Running:
                 self._plan(feed, qid, begin, frontier(feed, marks), arrived, alone)
             except (MemoryError, OSError):
                 raise  # of the machine, not of the query
-            except Exception as error:  # noqa: BLE001  whatever a function or a subquery raises
+            except Exception as error:
                 code = getattr(error, "code", type(error).__name__)
                 moved.failures.append(Failure(qid, None, code, str(error)))
             else:
@@ -190,9 +188,7 @@ class Running:
                 columns.append(pa.array(np.full(n_rows, sign, np.int32)))
             columns += [
                 column.cast(wanted.type)
-                for column, wanted in zip(
-                    elements.rows.columns, _shown(feed.answer), strict=True
-                )
+                for column, wanted in zip(elements.rows.columns, _shown(feed.answer), strict=True)
             ]
             moved.n_results += n_rows
             if "rows" in self.decision.wanted.get(feed.name, ()):

@@ -17,9 +17,12 @@ import pyarrow as pa
 from millrace.engine.feeds import KEPT_ROWS, SET, Family, FeedSpec, Kind, parameter_schema
 from millrace.engine.streams import check_name
 from millrace.errors import NameTakenError, PlanError, UnknownNameError
+from millrace.lang.errors import LanguageError
 from millrace.plan.bind import bind_selection, nearest, output_schema
+from millrace.plan.expressions import Literal
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
+from millrace.session.planning import planned_feed
 from millrace.session.query import Query
 from millrace.session.template import Template
 
@@ -68,7 +71,16 @@ class Registration:
         self, asked: str | Selection, *, name: str | None, into: str | None, keep: int | None
     ) -> Query:
         """Register one query."""
-        [one] = self._asked([asked])
+        try:
+            [one] = self._asked([asked])
+        except LanguageError as refusal:
+            from millrace.lang.relational.bound import (  # noqa: PLC0415  slow to import
+                BEYOND_SELECTIONS,
+            )
+
+            if not isinstance(asked, str) or refusal.code not in BEYOND_SELECTIONS:
+                raise
+            return self._plan(asked, name=name, into=into, keep=keep)
         one = replace(one, text=str(asked))
         if name is not None:
             known = self._known(name, one, into)
@@ -87,6 +99,37 @@ class Registration:
                     raise  # otherwise somebody else has just taken that number
             else:
                 return Query(self._session, qid, own, own)
+
+    def _plan(self, text: str, *, name: str | None, into: str | None, keep: int | None) -> Query:
+        """Register a query that is more than a selection."""
+        if into is not None:
+            raise PlanError(
+                f'a query that is more than a selection cannot share the feed "{into}"',
+                hint="Register it under a name of its own.",
+            )
+        kept = KEPT_ROWS if keep is None else keep
+        own = self._free_name() if name is None else name
+        feed = planned_feed(own, text, self._session, kept)
+        known = self._catalog.feeds.get(own)
+        if known is not None and replace(known, number=0) == replace(feed, number=0):
+            return Query(
+                self._session, self._session.engine.registry.population.names[own], own, own
+            )
+        if known is not None:
+            raise NameTakenError(f'query "{own}" exists already')
+        nothing = Selection(feed.stream, (), Literal(False))  # no row answers it by itself
+        changes: list[dict[str, Any]] = [
+            {"do": "add feed", "feed": feed.to_json()},
+            {
+                "do": "add queries",
+                "family": Family(own, nothing).to_json(),
+                "n_rows": 1,
+                "rows": 0,
+                "names": [own],
+            },
+        ]
+        [qid] = self._session.record(changes, [_batch((), [], 1)])
+        return Query(self._session, qid, own, own)
 
     def _free_name(self) -> str:
         """Return a name for a query that was not given one."""

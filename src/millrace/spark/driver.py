@@ -173,7 +173,7 @@ class SparkRun:
         try:
             identity = self._checkpoint.identity(number)
             quiet = self._checkpoint.quiet(identity)
-            execution = SparkExecution(batch, self._engine.root, quiet)
+            execution = SparkExecution(batch, self._engine.root, self._functions, quiet)
             statistics = self._engine.run(identity, execution)
         except _StoppingError:
             raise

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from millrace.engine.receipt import Receipt
 from millrace.engine.step import step
 from millrace.engine.supervise import ExecutionError
 from millrace.errors import StoreError
+from millrace.operators.select import Function
 from millrace.spark.chunk_rows import DECISION_PROPERTY, RECEIPT_DDL
 from millrace.spark.tasks import run_step
 from millrace.state.root import Root

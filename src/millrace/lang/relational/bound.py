@@ -30,9 +30,9 @@ from millrace.plan.relation_types import Declared
 from millrace.plan.relations import Relation, StreamOf
 from millrace.schema import Schema
 
-__all__ = ["BoundRelation", "Caution", "View", "bind_any", "bind_relational"]
+__all__ = ["BEYOND_SELECTIONS", "BoundRelation", "Caution", "View", "bind_any", "bind_relational"]
 
-_BEYOND_SELECTIONS = (NOT_YET, "CQL006", "CQL021", "CQL050", "CQL070")
+BEYOND_SELECTIONS = (NOT_YET, "CQL006", "CQL021", "CQL050", "CQL070")
 """With what a query is refused as a selection that may be more than one."""
 
 
@@ -100,7 +100,7 @@ def bind_any(
             parsed, declared.streams, declared.functions, parameters, relations=relations
         )
     except LanguageError as refusal:
-        if refusal.code not in _BEYOND_SELECTIONS:
+        if refusal.code not in BEYOND_SELECTIONS:
             raise
     return bind_relational(parsed, declared, views=views, times=times, parameters=parameters)
 

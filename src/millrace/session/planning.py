@@ -1,0 +1,81 @@
+"""Planning: a query that is more than a selection becomes a feed with a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from millrace.engine.feeds import FeedSpec
+from millrace.engine.plans import CHANGE, PlanSpec
+from millrace.errors import PlanError
+from millrace.plan.declared import Declared
+from millrace.plan.expressions import Call, walk
+from millrace.plan.placement import Placing
+from millrace.plan.relations import Relation, Source, Stream, StreamOf, Windowed
+from millrace.plan.scopes import expressions_within, inputs
+from millrace.plan.unnest import Unnesting
+from millrace.schema import type_name
+
+if TYPE_CHECKING:
+    from millrace.session.session import Session
+
+
+def planned_feed(name: str, text: str, session: Session, keep: int) -> FeedSpec:
+    """Bind a query and return the feed that runs its plan."""
+    from millrace.lang.relational.bound import bind_relational  # noqa: PLC0415  slow to import
+
+    schemas = {each.name: each.schema for each in session.streams.values()}
+    times = {each.name: each.time for each in session.streams.values()}
+    declared = Declared(schemas, functions=session.function_types)
+    bound = bind_relational(text, declared, times=times)
+    told, answer = _told(bound.plan), bound.schema.to_arrow()
+    if not isinstance(bound.plan, StreamOf):
+        answer = pa.schema([pa.field(CHANGE, pa.int32()), *answer])
+    unnesting = Unnesting(declared)
+    plain = tuple(unnesting.stream(each) for each in told)
+    streams = tuple(each for each in plain if isinstance(each, StreamOf))
+    sources = tuple(dict.fromkeys(each for stream in streams for each in sources_of(stream)))
+    if not sources:
+        raise PlanError("the query reads no stream", hint="Name a stream in FROM.")
+    columns = Placing(declared).columns(streams[0])
+    plan = PlanSpec(
+        streams,
+        sources,
+        None if columns is None else tuple(sorted(columns.items())),
+        tuple(_functions(streams[0].relation, declared)),
+    )
+    return FeedSpec(name, sources[0], answer, keep=keep, text=text, plan=plan)
+
+
+def _told(plan: Relation | StreamOf) -> tuple[StreamOf, ...]:
+    if isinstance(plan, StreamOf):
+        return (plan,)
+    return StreamOf("istream", plan), StreamOf("dstream", plan)
+
+
+def sources_of(stream: Stream) -> Iterator[str]:
+    """Yield the declared streams that a stream is made of."""
+    if isinstance(stream, Source):
+        yield stream.name
+        return
+    waiting = [stream.relation]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, Windowed):
+            yield from sources_of(node.stream)
+        waiting.extend(inputs(node))
+
+
+def _functions(node: Relation, declared: Declared) -> Iterator[tuple[str, str]]:
+    """Yield the registered functions that a relation calls, with the types that they return."""
+    called = {
+        each.function
+        for value in expressions_within(node)
+        for each in walk(value)
+        if isinstance(each, Call)
+    }
+    for name, arrow in sorted(declared.functions.items()):
+        if name in called:
+            yield name, type_name(arrow)
