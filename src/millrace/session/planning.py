@@ -12,8 +12,10 @@ from millrace.engine.plans import CHANGE, PlanSpec
 from millrace.errors import PlanError
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Call, walk
+from millrace.plan.outline import outline
 from millrace.plan.placement import Placing
-from millrace.plan.relations import Relation, Source, Stream, StreamOf, Windowed
+from millrace.plan.relation_types import relation_schema
+from millrace.plan.relations import Asked, Relation, Source, Stream, StreamOf, Windowed
 from millrace.plan.scopes import expressions_within, inputs
 from millrace.plan.unnest import Unnesting
 from millrace.schema import type_name
@@ -22,31 +24,44 @@ if TYPE_CHECKING:
     from millrace.session.session import Session
 
 
-def planned_feed(name: str, text: str, session: Session, keep: int) -> FeedSpec:
-    """Bind a query and return the feed that runs its plan."""
-    from millrace.lang.relational.bound import bind_relational  # noqa: PLC0415  slow to import
-
-    schemas = {each.name: each.schema for each in session.streams.values()}
-    times = {each.name: each.time for each in session.streams.values()}
-    declared = Declared(schemas, functions=session.function_types)
-    bound = bind_relational(text, declared, times=times)
-    told, answer = _told(bound.plan), bound.schema.to_arrow()
-    if not isinstance(bound.plan, StreamOf):
+def planned_feed(
+    name: str, asked: str | Relation | StreamOf, session: Session, keep: int
+) -> FeedSpec:
+    """Return the feed that runs a query, which is a text or a plan."""
+    declared = declared_in(session)
+    plan = _bound(asked, session) if isinstance(asked, str) else asked
+    relation = plan.relation if isinstance(plan, StreamOf) else plan
+    answer = relation_schema(relation, declared).to_arrow()
+    if not isinstance(plan, StreamOf):
         answer = pa.schema([pa.field(CHANGE, pa.int32()), *answer])
     unnesting = Unnesting(declared)
-    plain = tuple(unnesting.stream(each) for each in told)
+    plain = tuple(unnesting.stream(each) for each in _told(plan))
     streams = tuple(each for each in plain if isinstance(each, StreamOf))
     sources = tuple(dict.fromkeys(each for stream in streams for each in sources_of(stream)))
     if not sources:
         raise PlanError("the query reads no stream", hint="Name a stream in FROM.")
     columns = Placing(declared).columns(streams[0])
-    plan = PlanSpec(
+    spec = PlanSpec(
         streams,
         sources,
         None if columns is None else tuple(sorted(columns.items())),
         tuple(_functions(streams[0].relation, declared)),
     )
-    return FeedSpec(name, sources[0], answer, keep=keep, text=text, plan=plan)
+    text = asked if isinstance(asked, str) else outline(asked)
+    return FeedSpec(name, sources[0], answer, keep=keep, text=text, plan=spec)
+
+
+def declared_in(session: Session) -> Declared:
+    """Return what a plan of a session may name."""
+    schemas = {each.name: each.schema for each in session.streams.values()}
+    return Declared(schemas, functions=session.function_types)
+
+
+def _bound(text: str, session: Session) -> Relation | StreamOf:
+    from millrace.lang.relational.bound import bind_relational  # noqa: PLC0415  slow to import
+
+    times = {each.name: each.time for each in session.streams.values()}
+    return bind_relational(text, declared_in(session), times=times).plan
 
 
 def _told(plan: Relation | StreamOf) -> tuple[StreamOf, ...]:
@@ -66,6 +81,8 @@ def sources_of(stream: Stream) -> Iterator[str]:
         if isinstance(node, Windowed):
             yield from sources_of(node.stream)
         waiting.extend(inputs(node))
+        if isinstance(node, Asked):
+            waiting.append(node.subquery)
 
 
 def _functions(node: Relation, declared: Declared) -> Iterator[tuple[str, str]]:

@@ -22,6 +22,7 @@ from millrace.plan.bind import bind_selection, nearest, output_schema
 from millrace.plan.expressions import Literal
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
+from millrace.plan.relations import Relation, StreamOf
 from millrace.session.planning import planned_feed
 from millrace.session.query import Query
 from millrace.session.template import Template
@@ -68,9 +69,16 @@ class Registration:
         return self._session.engine.registry.catalog
 
     def query(
-        self, asked: str | Selection, *, name: str | None, into: str | None, keep: int | None
+        self,
+        asked: str | Selection | Relation | StreamOf,
+        *,
+        name: str | None,
+        into: str | None,
+        keep: int | None,
     ) -> Query:
         """Register one query."""
+        if not isinstance(asked, str | Selection):
+            return self._plan(asked, name=name, into=into, keep=keep)
         try:
             [one] = self._asked([asked])
         except LanguageError as refusal:
@@ -100,7 +108,14 @@ class Registration:
             else:
                 return Query(self._session, qid, own, own)
 
-    def _plan(self, text: str, *, name: str | None, into: str | None, keep: int | None) -> Query:
+    def _plan(
+        self,
+        asked: str | Relation | StreamOf,
+        *,
+        name: str | None,
+        into: str | None,
+        keep: int | None,
+    ) -> Query:
         """Register a query that is more than a selection."""
         if into is not None:
             raise PlanError(
@@ -109,7 +124,7 @@ class Registration:
             )
         kept = KEPT_ROWS if keep is None else keep
         own = self._free_name() if name is None else name
-        feed = planned_feed(own, text, self._session, kept)
+        feed = planned_feed(own, asked, self._session, kept)
         known = self._catalog.feeds.get(own)
         if known is not None and replace(known, number=0) == replace(feed, number=0):
             return Query(
