@@ -23,6 +23,7 @@ from millrace.engine.cursor import DurableCursor, VolatileCursor, mark_absent, s
 from millrace.engine.lane import Lane
 from millrace.engine.sink_status import SinkStatus
 from millrace.errors import FencedError, NameTakenError, UnknownNameError
+from millrace.plan.nearest import nearest
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
 from millrace.time import Clock, WallClock
@@ -95,7 +96,9 @@ class Delivery:
             if lane is None:
                 known = ", ".join(self._lanes) or "none"
                 raise UnknownNameError(
-                    f'sink "{name}" is not attached', detail=f"The sinks are: {known}."
+                    f'sink "{name}" is not attached',
+                    detail=f"The sinks are: {known}.",
+                    hint=nearest(name, list(self._lanes)),
                 )
         lane.detach(self._manifest or Manifest())
         with self._changed:

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from millrace.engine.catalog import TAKEN
 from millrace.engine.feeds import KEPT_ROWS, SET, Family, FeedSpec, Kind, parameter_schema
 from millrace.engine.streams import check_name
-from millrace.errors import NameTakenError, PlanError, UnknownNameError
-from millrace.plan.bind import bind_selection, nearest, output_schema
+from millrace.errors import NameTakenError, PlanError
+from millrace.plan.bind import bind_selection, output_schema
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
 from millrace.session.query import Query
 from millrace.session.template import Template
+from millrace.session.unknown import unknown
 
 if TYPE_CHECKING:
     from millrace.engine.catalog import Catalog
@@ -172,12 +174,7 @@ class Registration:
             return self.template(name, feed.text, dict(feed.parameters), keep=feed.keep)
         if name in population.names:
             return Query(self._session, population.names[name], self._feed_of(name), name)
-        known = [*catalog.feeds, *population.names]
-        raise UnknownNameError(
-            f'query "{name}" does not exist',
-            detail=f"There are {population.n_rows:,} standing queries.",
-            hint=nearest(name, known[:10_000]),
-        )
+        raise unknown(self._session, "query", name)
 
     def _feed_of(self, name: str) -> str:
         if name in self._catalog.feeds:
@@ -255,7 +252,7 @@ class Registration:
             changes.append({"do": "add feed", "feed": fresh.to_json()})
             feed = fresh
         elif kind == "query" or feed.kind != "shared":
-            raise NameTakenError(f'query "{into}" exists already')
+            raise NameTakenError(f'query "{into}" exists already', hint=TAKEN)
         for number, (each, answer) in enumerate(zip(asked, answers, strict=True)):
             _require_same_answer(feed, each.selection.stream, answer)
             family = Family(into, each.selection, each.types)

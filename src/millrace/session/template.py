@@ -12,7 +12,7 @@ A call changes all its rows or none; a row that does not fit is named.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from millrace.session.session import Session
 
 QUERY = "_query"
+
+
+class ValueAt(NamedTuple):
+    """Which value was refused: the row, counted from 0, and the parameter."""
+
+    row: int
+    parameter: str
 
 
 class Template:
@@ -226,6 +233,7 @@ def fitted(values: pa.Array, name: str, kind: str, template: str) -> pa.Array:
             f'parameter "{name}" of row {row + 1} is NULL',
             detail=f'Template "{template}" compares it, and nothing compares with NULL.',
             hint="Leave the row out.",
+            node=ValueAt(row, name),
         )
     try:
         found = values if values.type == target else _cast(values, target)
@@ -235,6 +243,7 @@ def fitted(values: pa.Array, name: str, kind: str, template: str) -> pa.Array:
             f'parameter "{name}" of row {row + 1} is not {kind}',
             detail=f"It is {value!r}.",
             hint="No row of this call was taken.",
+            node=ValueAt(row, name),
         ) from cause
     if pa.types.is_list(target) and found.flatten().null_count:
         at = pc.index(pc.is_null(found.flatten()), value=True).as_py()
@@ -243,6 +252,7 @@ def fitted(values: pa.Array, name: str, kind: str, template: str) -> pa.Array:
             f'parameter "{name}" of row {row + 1} has a NULL in its set',
             detail=f'Template "{template}" compares it, and nothing compares with NULL.',
             hint="Leave it out of the set.",
+            node=ValueAt(row, name),
         )
     return found
 
