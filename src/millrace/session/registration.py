@@ -19,6 +19,7 @@ from millrace.engine.feeds import KEPT_ROWS, SET, Family, FeedSpec, Kind, parame
 from millrace.engine.streams import check_name
 from millrace.errors import NameTakenError, PlanError
 from millrace.plan.bind import bind_selection, output_schema
+from millrace.plan.expressions import Parameter, walk
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
 from millrace.session.query import Query
@@ -158,6 +159,7 @@ class Registration:
         )
         known = catalog.feeds.get(name)
         if known is None:
+            _require_use(name, selection, list(parameters))
             self._session.change({"do": "add feed", "feed": feed.to_json()})
         elif (known.kind, known.parameters, known.text) != ("template", feed.parameters, text):
             raise NameTakenError(
@@ -305,6 +307,21 @@ def _batch(types: tuple[str, ...], columns: list[pa.Array], n_rows: int) -> pa.R
     if not types:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * n_rows, pa.struct([])))
     return pa.RecordBatch.from_arrays(columns, schema=parameter_schema(types))
+
+
+def _require_use(template: str, selection: Selection, parameters: Sequence[str]) -> None:
+    """Refuse a parameter that the text does not use: its values would mean nothing."""
+    roots = [each.value for each in selection.outputs]
+    roots += [] if selection.condition is None else [selection.condition]
+    nodes = (each for root in roots for each in walk(root))
+    used = {each.number for each in nodes if isinstance(each, Parameter)}
+    for number, name in enumerate(parameters):
+        if number not in used:
+            raise PlanError(
+                f'parameter "{name}" of template "{template}" is not used',
+                hint=f"Write :{name} where its value belongs, or leave the parameter out.",
+                node=("parameter", name),
+            )
 
 
 def _require_same_answer(feed: FeedSpec, stream: str, answer: pa.Schema) -> None:

@@ -23,7 +23,8 @@ import pyarrow as pa
 from millrace.connectors.compiled import compile_readers
 from millrace.connectors.files import Files
 from millrace.connectors.named import check_connector, files_source
-from millrace.connectors.sinks.sink import Sink
+from millrace.connectors.sinks.memory import MemorySink
+from millrace.connectors.sinks.sink import FanOut, Sink
 from millrace.engine.backend import Backend, Binding, Run
 from millrace.engine.decide import horizons
 from millrace.engine.delivery import Delivery
@@ -51,6 +52,7 @@ from millrace.session.arguments import (
 )
 from millrace.session.following import Following
 from millrace.session.query import Query
+from millrace.session.reading import no_answers
 from millrace.session.registration import Registration
 from millrace.session.template import Template
 from millrace.state.fence import Fence
@@ -243,6 +245,8 @@ class Session:
     def sink(self, sink: Sink) -> None:
         """Deliver answers to a sink, from where its cursor stands."""
         require_sink(sink)
+        if isinstance(sink, MemorySink):
+            sink.nothing_of = self._nothing_of
         self.engine.delivery.attach(sink)
 
     def start(self) -> Run:
@@ -349,6 +353,11 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _nothing_of(self, query: str, fan_out: FanOut) -> pa.Table | None:
+        """Return the table that a sink has of a query that matched nothing, if there is one."""
+        feed = self.engine.registry.catalog.feeds.get(query)
+        return None if feed is None else no_answers(feed, fan_out)
 
     def _opened(self, settings: Settings, *, threads: bool) -> Engine:
         """Read what the root holds."""

@@ -111,3 +111,35 @@ def test_rows_of_any_form_can_be_fed(session: Session) -> None:
     run.feed(trades=pd.DataFrame([row]))
 
     assert query.results().num_rows == 3
+
+
+@pytest.mark.parametrize("fan_out", ["rows", "counts", "sets"])
+def test_a_query_that_matched_nothing_has_an_empty_table_of_its_columns(
+    session: Session, fan_out: Any
+) -> None:
+    session.query("SELECT symbol FROM trades WHERE price > 1", name="one")
+    session.query("SELECT symbol FROM trades WHERE price > 100", name="none")
+    sink = MemorySink(fan_out=fan_out)
+    session.sink(sink)
+    run = session.start()
+    assert isinstance(run, LocalRun)
+
+    run.feed(trades=[{"symbol": "A", "price": 2.0, "ts": NOON}])
+    session.engine.delivery.pump()
+
+    assert sink.table("one").num_rows == 1
+    assert sink.table("none").num_rows == 0
+    assert sink.table("none").schema == sink.table("one").schema
+    with pytest.raises(MillraceError, match='query "nono" delivers nothing'):
+        sink.table("nono")
+
+
+def test_a_parameter_that_is_not_used_is_refused(session: Session) -> None:
+    text = "SELECT symbol FROM trades WHERE price > :low"
+
+    with pytest.raises(MillraceError) as refused:
+        session.template("alert", text, low="double", high="double")
+
+    assert refused.value.message == 'parameter "high" of template "alert" is not used'
+    assert "Write :high" in refused.value.hint
+    assert len(session.template("alert", text, low="double")) == 0
