@@ -89,6 +89,11 @@ class Delivery:
             self._lanes = {**self._lanes, sink.name: lane}
         self._start(lambda: self._run(lane), sink.name)
 
+    def next_epoch(self, sink: Sink, manifest: Manifest) -> int:
+        """Return the first epoch that is still to be delivered to a sink that goes to files."""
+        newest = DurableCursor(self._root, sink.name, self._check).newest()
+        return manifest.epoch + 1 if newest is None else newest.next_epoch
+
     def detach(self, name: str) -> None:
         """Cut a sink off; its results are no longer kept, its cursor stays."""
         with self._changed:

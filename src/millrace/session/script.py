@@ -173,7 +173,7 @@ class Script:
         kind = self.check_sink(asked)
         common: dict[str, Any] = {"name": asked.name, "fan_out": asked.fan_out}
         if kind == "parquet":
-            return ParquetSink(str(options.pop("path")), asked.queries, **common, **options)
+            return ParquetSink(options.pop("path"), asked.queries, **common, **options)
         if kind == "memory":
             return MemorySink(asked.queries, **common, **options)
         return CallbackSink(self._show, asked.queries, **common)

@@ -24,6 +24,7 @@ from millrace.connectors.compiled import compile_readers
 from millrace.connectors.files import Files
 from millrace.connectors.named import check_connector, files_source
 from millrace.connectors.sinks.memory import MemorySink
+from millrace.connectors.sinks.parquet import ParquetSink
 from millrace.connectors.sinks.sink import FanOut, Sink
 from millrace.engine.backend import Backend, Binding, Run
 from millrace.engine.decide import horizons
@@ -247,6 +248,8 @@ class Session:
         require_sink(sink)
         if isinstance(sink, MemorySink):
             sink.nothing_of = self._nothing_of
+        if isinstance(sink, ParquetSink):
+            sink.require_place(self.engine.delivery.next_epoch(sink, self.engine.manifest))
         self.engine.delivery.attach(sink)
 
     def start(self) -> Run:

@@ -58,9 +58,12 @@ class MemorySink:
         durable: bool = False,
         fan_out: FanOut = "rows",
     ) -> None:
-        if last is not None and last < 1:
+        given: object = last
+        if given is not None and not (isinstance(given, int) and given >= 1):
             raise PlanError(
-                f"a memory sink is to keep the last {last} rows", hint="Keep 1 or more."
+                f"a memory sink is to keep the last {last} rows",
+                hint="Keep 1 or more.",
+                node=("option", "last"),
             )
         self.name = check_sink_name(name)
         self.queries = check_queries(queries)
