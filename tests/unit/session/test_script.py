@@ -162,8 +162,8 @@ PLACED = {
     "SELECT * FROM nope": ('query "nope" does not exist', "1 |", 14, 4, ""),
     "CREATE STREAM u (a INTT, ts timestamp) TIMESTAMP BY ts FROM files(path => 'x')": (
         'type "INTT" does not exist', "The types are", 19, 4, '"int"?'),
-    "CREATE QUERY TEMPLATE u (a doubel) AS SELECT n FROM t WHERE price > :a": (
-        'type "doubel" does not exist', "The types are", 27, 6, '"double"?'),
+    "CREATE QUERY TEMPLATE u (a doublle) AS SELECT n FROM t WHERE price > :a": (
+        'type "doublle" does not exist', "The types are", 27, 7, '"double"?'),
 }  # fmt: skip
 
 
