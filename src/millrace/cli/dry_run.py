@@ -16,15 +16,15 @@ from millrace.state.memory_root import MemoryRoot
 class DryScript(Script):
     """Does everything that leaves no trace outside of the session's memory."""
 
-    def do(self, statement: Statement) -> Outcome:
+    def outcome(self, statement: Statement) -> Outcome:
         """Check sinks and files by name alone; do anything else."""
         if isinstance(statement, CreateSink):
             self.check_sink(statement)
             return Outcome(statement, f'sink "{statement.name}" can be attached')
         if isinstance(statement, InsertFile):
-            template = self.session.standing(statement.template)
+            template = self.template(statement.template)
             return Outcome(statement, f'"{template.name}" can take rows')
-        return super().do(statement)
+        return super().outcome(statement)
 
 
 @contextmanager

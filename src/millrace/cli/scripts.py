@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from millrace.errors import SourceError
+from millrace.errors import PlanError, SourceError
+from millrace.lang.lexical import statements, tokenize
 
 if TYPE_CHECKING:
     from millrace.session.script import Outcome
@@ -22,13 +23,16 @@ MOST_ROWS = 50
 def read_script(path: str) -> str:
     """Return the text of a script; "-" is standard input."""
     try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except OSError as cause:
         raise SourceError(f'script "{path}" cannot be read', detail=f"{cause.strerror}.") from cause
     except UnicodeDecodeError as cause:
         raise SourceError(
             f'script "{path}" is not UTF-8', detail=f"Byte {cause.start} cannot be read."
         ) from cause
+    if not any(tokenize(text, span) for span in statements(text)):
+        raise PlanError("nothing to run", detail=f'Script "{path}" has no statement.')
+    return text
 
 
 def print_outcome(outcome: Outcome, console: Console) -> None:

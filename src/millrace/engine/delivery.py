@@ -22,7 +22,8 @@ from millrace.connectors.sinks.sink import FanOut, Sink
 from millrace.engine.cursor import DurableCursor, VolatileCursor, mark_absent, sinks_with_cursors
 from millrace.engine.lane import Lane
 from millrace.engine.sink_status import SinkStatus
-from millrace.errors import FencedError, NameTakenError, UnknownNameError
+from millrace.errors import FencedError, NameTakenError, StoreError, UnknownNameError
+from millrace.plan.nearest import nearest
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
 from millrace.time import Clock, WallClock
@@ -88,6 +89,17 @@ class Delivery:
             self._lanes = {**self._lanes, sink.name: lane}
         self._start(lambda: self._run(lane), sink.name)
 
+    def next_epoch(self, sink: Sink, manifest: Manifest) -> int:
+        """Return the first epoch that is still to be delivered to a durable sink.
+
+        A cursor that cannot be read is the trouble of that sink alone, later, in its own thread.
+        """
+        try:
+            newest = DurableCursor(self._root, sink.name, self._check).newest()
+        except StoreError:
+            newest = None
+        return manifest.epoch + 1 if newest is None else newest.next_epoch
+
     def detach(self, name: str) -> None:
         """Cut a sink off; its results are no longer kept, its cursor stays."""
         with self._changed:
@@ -95,7 +107,9 @@ class Delivery:
             if lane is None:
                 known = ", ".join(self._lanes) or "none"
                 raise UnknownNameError(
-                    f'sink "{name}" is not attached', detail=f"The sinks are: {known}."
+                    f'sink "{name}" is not attached',
+                    detail=f"The sinks are: {known}.",
+                    hint=nearest(name, list(self._lanes)),
                 )
         lane.detach(self._manifest or Manifest())
         with self._changed:

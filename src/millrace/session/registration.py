@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from millrace.engine.catalog import TAKEN
 from millrace.engine.feeds import KEPT_ROWS, SET, Family, FeedSpec, Kind, parameter_schema
 from millrace.engine.streams import check_name
-from millrace.errors import NameTakenError, PlanError, UnknownNameError
-from millrace.plan.bind import bind_selection, nearest, output_schema
+from millrace.errors import NameTakenError, PlanError
+from millrace.plan.bind import bind_selection, output_schema
+from millrace.plan.expressions import Parameter, walk
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
 from millrace.session.query import Query
 from millrace.session.template import Template
+from millrace.session.unknown import unknown
 
 if TYPE_CHECKING:
     from millrace.engine.catalog import Catalog
@@ -156,6 +159,7 @@ class Registration:
         )
         known = catalog.feeds.get(name)
         if known is None:
+            _require_use(name, selection, list(parameters))
             self._session.change({"do": "add feed", "feed": feed.to_json()})
         elif (known.kind, known.parameters, known.text) != ("template", feed.parameters, text):
             raise NameTakenError(
@@ -172,12 +176,7 @@ class Registration:
             return self.template(name, feed.text, dict(feed.parameters), keep=feed.keep)
         if name in population.names:
             return Query(self._session, population.names[name], self._feed_of(name), name)
-        known = [*catalog.feeds, *population.names]
-        raise UnknownNameError(
-            f'query "{name}" does not exist',
-            detail=f"There are {population.n_rows:,} standing queries.",
-            hint=nearest(name, known[:10_000]),
-        )
+        raise unknown(self._session, "query", name)
 
     def _feed_of(self, name: str) -> str:
         if name in self._catalog.feeds:
@@ -255,7 +254,7 @@ class Registration:
             changes.append({"do": "add feed", "feed": fresh.to_json()})
             feed = fresh
         elif kind == "query" or feed.kind != "shared":
-            raise NameTakenError(f'query "{into}" exists already')
+            raise NameTakenError(f'query "{into}" exists already', hint=TAKEN)
         for number, (each, answer) in enumerate(zip(asked, answers, strict=True)):
             _require_same_answer(feed, each.selection.stream, answer)
             family = Family(into, each.selection, each.types)
@@ -308,6 +307,21 @@ def _batch(types: tuple[str, ...], columns: list[pa.Array], n_rows: int) -> pa.R
     if not types:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * n_rows, pa.struct([])))
     return pa.RecordBatch.from_arrays(columns, schema=parameter_schema(types))
+
+
+def _require_use(template: str, selection: Selection, parameters: Sequence[str]) -> None:
+    """Refuse a parameter that the text does not use: its values would mean nothing."""
+    roots = [each.value for each in selection.outputs]
+    roots += [] if selection.condition is None else [selection.condition]
+    nodes = (each for root in roots for each in walk(root))
+    used = {each.number for each in nodes if isinstance(each, Parameter)}
+    for number, name in enumerate(parameters):
+        if number not in used:
+            raise PlanError(
+                f'parameter "{name}" of template "{template}" is not used',
+                hint=f"Write :{name} where its value belongs, or leave the parameter out.",
+                node=("parameter", name),
+            )
 
 
 def _require_same_answer(feed: FeedSpec, stream: str, answer: pa.Schema) -> None:
