@@ -35,8 +35,9 @@ from millrace.connectors.splits import (
     changed_error,
     cut_file,
     ending_format,
+    raise_if_passing,
 )
-from millrace.errors import SourceError
+from millrace.errors import OutageError, SourceError
 from millrace.state.root import MissingError, Root
 from millrace.time import Clock, WallClock
 
@@ -115,7 +116,14 @@ class Listing:
         return len(self._known.splits)
 
     def refresh(self) -> int:
-        """List what is new, durably, and return the latest offset."""
+        """List what is new, durably, and return the latest offset.
+
+        Raises
+        ------
+        SourceError, OutageError
+            If the source cannot be looked at; what is listed stays listed, and the next call
+            looks again.
+        """
         self._load()
         while found := self._look():
             page = json.dumps([self._entry(each) for each in found]).encode()
@@ -255,13 +263,17 @@ def _status(path: str) -> tuple[int, int] | None:
     """Return a file's size and time, or None if it is gone again."""
     try:
         status = Path(path).stat()
-    except FileNotFoundError:
+    except OSError as cause:
+        raise_if_passing(cause, path)
         return None
     return status.st_size, status.st_mtime_ns
 
 
 def _change(split: FileSplit) -> SourceError | None:
-    status = _status(split.path)
+    try:
+        status = _status(split.path)
+    except OutageError:  # nothing is known of it now
+        return None
     if status is None or status == (split.size, split.modified):
         return None
     return changed_error(split, status[0])

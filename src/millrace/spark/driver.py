@@ -41,6 +41,7 @@ from millrace.spark import union
 from millrace.spark.checkpoint import Checkpoint
 from millrace.spark.control import ControlFile
 from millrace.spark.execution import SparkExecution
+from millrace.spark.outages import Outage, Outages
 from millrace.spark.pacing import Pacing
 from millrace.state.run_file import forget
 from millrace.time import SECOND, WallClock
@@ -93,6 +94,7 @@ class SparkRun:
         scratch = Path(self._directory.name)
         self._control = ControlFile(scratch / "control.json")
         self._pacing = Pacing(engine.settings, scratch / "pace.json")
+        self._outages = Outages(scratch)
         try:
             self.nudge()
             self._query = self._start_query()
@@ -115,6 +117,11 @@ class SparkRun:
     def failure(self) -> BaseException | None:
         """What last went wrong outside of an epoch, if it has not been overcome."""
         return self._failure
+
+    @property
+    def outages(self) -> Mapping[str, Outage]:
+        """The streams whose sources cannot be looked at now."""
+        return self._outages.now
 
     def nudge(self) -> None:
         """Let Spark call an epoch, though no row may have arrived.
@@ -214,6 +221,7 @@ class SparkRun:
         )
 
     def _start_query(self) -> StreamingQuery:
+        self._outages.forget()
         self._pacing.bind(self._bindings)
         chunks = self._union(self._bindings, self._functions)
         writer = chunks.writeStream.foreachBatch(self._epoch)
@@ -233,6 +241,7 @@ class SparkRun:
         restarts, started = 0, time.monotonic()
         while not self._ended.wait(POLL_SECONDS):
             cause = self._cause_of_end()
+            self._outages.look()
             if cause is None:
                 self._follow_pace()
                 continue
