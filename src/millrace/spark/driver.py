@@ -65,6 +65,15 @@ def _worth_logging(record: logging.LogRecord) -> bool:
 logging.getLogger("py4j.clientserver").addFilter(_worth_logging)
 
 
+def brief(cause: BaseException) -> str:
+    """Say in one line what went wrong; Spark's messages are whole stacks of Java."""
+    if isinstance(cause, MillraceError):
+        return f"{cause.message}: {cause.detail}" if cause.detail else cause.message
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    ours = [line.partition("Error: ")[2] for line in lines if line.startswith("millrace.")]
+    return (ours or lines or [type(cause).__name__])[-1 if ours else 0][:300]
+
+
 class _StoppingError(MillraceError):
     """Ends an epoch that is offered, or waits for its next try, when the run is to stop."""
 
@@ -238,7 +247,7 @@ class SparkRun:
 
     def _supervise(self) -> None:
         """Start the query again whenever it ends by itself."""
-        restarts, started = 0, time.monotonic()
+        restarts, started, told = 0, time.monotonic(), ""
         while not self._ended.wait(POLL_SECONDS):
             cause = self._cause_of_end()
             self._outages.look()
@@ -252,7 +261,11 @@ class SparkRun:
             restarts = 0 if time.monotonic() - started > STEADY_SECONDS else restarts + 1
             backoff = self._engine.settings.backoff / SECOND
             pause = min(backoff * 2 ** min(restarts, 8), LONGEST_BACKOFF)
-            _logger.warning("query ended, starting again: wait=%.1fs cause=%s", pause, cause)
+            words = brief(cause)
+            level = logging.INFO if restarts and words == told else logging.WARNING
+            _logger.log(level, "query ended, starting again: wait=%.1fs cause=%s", pause, words)
+            _logger.debug("why the query ended", exc_info=cause)
+            told = words
             if self._ended.wait(pause):
                 return
             self._start_again()
