@@ -25,7 +25,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from millrace.engine.backend import Binding
+from millrace.engine.backend import Binding, Outage
 from millrace.engine.decide import next_due
 from millrace.engine.epoch import Engine
 from millrace.errors import (
@@ -41,7 +41,7 @@ from millrace.spark import union
 from millrace.spark.checkpoint import Checkpoint
 from millrace.spark.control import ControlFile
 from millrace.spark.execution import SparkExecution
-from millrace.spark.outages import Outage, Outages
+from millrace.spark.outages import Outages
 from millrace.spark.pacing import Pacing
 from millrace.state.run_file import forget
 from millrace.time import SECOND, WallClock
@@ -97,6 +97,7 @@ class SparkRun:
         self._query_lock = threading.RLock()
         self._stopping = threading.Event()
         self._ended = threading.Event()
+        self._up = threading.Event()
         self._failure: BaseException | None = None
         engine.wait = self._wait
         self._directory = tempfile.TemporaryDirectory(prefix="millrace-")
@@ -121,6 +122,11 @@ class SparkRun:
     def query(self) -> StreamingQuery:
         """Spark's streaming query as it is now; a restart makes a new one."""
         return self._query
+
+    @property
+    def up(self) -> bool:
+        """Whether Spark has called an epoch: everything that a start takes is done."""
+        return self._up.is_set()
 
     @property
     def failure(self) -> BaseException | None:
@@ -179,6 +185,7 @@ class SparkRun:
 
     def _epoch(self, batch: DataFrame, number: int) -> None:
         """Run one epoch; Spark calls this in a thread of its own."""
+        self._up.set()
         with self._epoch_lock, contextlib.suppress(_StoppingError):
             if not self._stopping.is_set():
                 self._run_epoch(batch, number)

@@ -12,25 +12,16 @@ from __future__ import annotations
 import json
 import logging
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import quote
 
+from millrace.engine.backend import Outage
 from millrace.errors import MillraceError
 
 _ENDING = ".outage"
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Outage:
-    """A stream whose source cannot be looked at; `since` in seconds since 1970."""
-
-    stream: str
-    message: str
-    since: float
-    tries: int
 
 
 class OutageNote:
