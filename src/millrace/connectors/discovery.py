@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 import logging
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -100,9 +101,15 @@ class Listing:
     """The durable list of one stream's files."""
 
     def __init__(
-        self, root: Root, stream: str, options: DiscoveryOptions, *, clock: Clock | None = None
+        self,
+        root: Root,
+        stream: str,
+        options: DiscoveryOptions,
+        *,
+        clock: Clock | None = None,
+        warn: Callable[[str], object] = _logger.warning,
     ) -> None:
-        self._root, self._options = root, options
+        self._root, self._options, self._warn = root, options, warn
         self._prefix = f"sources/{stream}/"
         self._clock = clock or WallClock()
         self._known = _Known()
@@ -145,7 +152,7 @@ class Listing:
         for error in self.changed(max_files=CHECKED_FILES):
             if error.message not in self._told:
                 self._told.add(error.message)
-                _logger.warning("file changed, what is new in it is not read: %s", error.message)
+                self._warn(f"{error.message}, and what is new in it is not read")
 
     def advance(self, start: int, max_rows: int) -> int:
         """Return the offset behind as many splits as hold `max_rows`, and at least one."""

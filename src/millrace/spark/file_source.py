@@ -109,7 +109,8 @@ class FileReader(DataSourceStreamReader):
                 pattern=source.path, form=source.format, settle=source.settle
             )
             root = open_root(self._options["root"])
-            self._listing = Listing(root, self._options["listing"], options)
+            warn = self._outage.warn
+            self._listing = Listing(root, self._options["listing"], options, warn=warn)
         return self._listing
 
 

@@ -5,10 +5,12 @@ that all streams share; it is listed again at the next trigger, so that nothing 
 reader leaves a note beside the pace file for as long as that lasts, and the driver looks there:
 
     reader ── <stream>.outage: since when, why, how many tries ──► driver: one warning an outage
+           ── <stream>.warnings: what else was noticed, a line each ──► a warning each
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import time
@@ -20,6 +22,7 @@ from millrace.engine.backend import Outage
 from millrace.errors import MillraceError
 
 _ENDING = ".outage"
+_WARNINGS = ".warnings"
 
 _logger = logging.getLogger(__name__)
 
@@ -37,8 +40,15 @@ class OutageNote:
         words = f"{error.message}: {error.detail}" if error.detail else error.message
         self._outage = Outage(self._stream, words, before.since, before.tries + 1)
         fresh = self._path.with_suffix(".new")
-        fresh.write_text(json.dumps(asdict(self._outage)))
-        fresh.replace(self._path)
+        with contextlib.suppress(OSError):  # a full disk: there is a next time
+            fresh.write_text(json.dumps(asdict(self._outage)))
+            fresh.replace(self._path)
+
+    def warn(self, words: str) -> None:
+        """Tell the driver of something that is no outage."""
+        path = self._path.with_suffix(_WARNINGS)
+        with contextlib.suppress(OSError), path.open("a") as file:
+            file.write(f"{words}\n")
 
     def clear(self) -> None:
         """Note that it could be; costs nothing if there was no outage."""
@@ -54,6 +64,7 @@ class Outages:
         self._directory = directory
         self.now: dict[str, Outage] = {}
         self.n_begun = 0
+        self._told: set[str] = set()
 
     def look(self) -> None:
         """Read the notes; the begin and the end of each outage are logged once."""
@@ -67,11 +78,20 @@ class Outages:
                 lasted = time.time() - outage.since
                 _logger.warning('stream "%s" goes on, after %.0f s', name, lasted)
         self.now = found
+        self._pass_warnings_on()
 
     def forget(self) -> None:
         """Remove the notes: other readers are about to look for themselves."""
         for path in self._directory.glob(f"*{_ENDING}"):
             path.unlink(missing_ok=True)
+
+    def _pass_warnings_on(self) -> None:
+        """Log what the readers have to say, each sentence once."""
+        for path in sorted(self._directory.glob(f"*{_WARNINGS}")):
+            for line in path.read_text().splitlines(keepends=True):
+                if line.endswith("\n") and line not in self._told:
+                    self._told.add(line)
+                    _logger.warning("%s", line.strip())
 
     def _read(self) -> list[Outage]:
         found = []

@@ -15,9 +15,12 @@ import pytest
 from rich.console import Console
 
 import millrace
+from millrace.cli.interruption import Interruption
 from millrace.cli.main import main
 from millrace.cli.progress import Counts, sink_troubles, status_line, summary
+from millrace.cli.run import Watch
 from millrace.cli.run_logs import SparkLog, run_logs
+from millrace.cli.terminal import make_console
 from millrace.engine.local import LocalRun
 
 STREAM = """
@@ -116,6 +119,23 @@ def test_the_status_line_and_the_summary_tell_what_was_set_aside_and_which_sink_
         "1 dead letter set aside: see `millrace inspect /r --dead-letters`",
         "1 late row set aside: see `millrace inspect /r --late`",
     ]
+
+
+def test_a_run_without_an_epoch_says_so_and_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with millrace.Session(tmp_path / "root") as session:
+        session.stream("t", millrace.Feed("ts timestamp"), time="ts")
+        log = SparkLog(tmp_path / "spark.log")
+
+        status = Watch(session, make_console(), Interruption(), log, quiet=True).keep_going(0.3)
+
+    said = capsys.readouterr()
+    assert (status, said.out) == (1, "")
+    assert said.err == (
+        "warning: no epoch was completed; the first one takes longer than --seconds 0.3, counted "
+        "from when the stream is up; give it more\n"
+    )
 
 
 def test_warnings_are_lines_on_the_terminal_and_whole_in_the_log(

@@ -63,3 +63,22 @@ def test_a_directory_that_is_away_at_the_start_is_no_failure(tmp_path: Path) -> 
     source = reader(tmp_path, tmp_path / "nowhere")
 
     assert source.latestOffset({"splits": 0}, ReadAllAvailable()) == {"splits": 0}
+
+
+def test_a_file_that_is_written_again_is_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "data").mkdir()
+    path = tmp_path / "data" / "a.ndjson"
+    path.write_text("{}")
+    source, outages = reader(tmp_path, path.parent), Outages(tmp_path)
+    first = source.latestOffset(source.initialOffset(), ReadAllAvailable())
+    path.write_text("{}{}")
+
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            source.latestOffset(first, ReadAllAvailable())
+            outages.look()
+
+    told = f'file "{path}" changed after it was listed, and what is new in it is not read'
+    assert [each.getMessage() for each in caplog.records] == [told]
