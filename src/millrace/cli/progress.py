@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,8 +61,9 @@ def status_line(session: Session, run: Run, before: Counts, last: Counts, window
 
 def troubles(session: Session, run: Run) -> Iterator[str]:
     """Say what holds up streams, epochs or sinks now."""
-    for name in run.outages:
-        yield f'stream "{name}" waits for its directory'
+    for name, outage in run.outages.items():
+        lasts = print_seconds(time.time() - outage.since)
+        yield f'stream "{name}" waits for its directory, for {lasts} now'
     if session.engine.trouble:
         yield f"trying the epoch again: {session.engine.trouble}"
     for words, _ in sink_troubles(session):

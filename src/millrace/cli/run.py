@@ -61,7 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="where everything durable is kept")  # fmt: skip
     parser.add_argument("--seconds", type=float, metavar="N",
                         help="end so many seconds after the stream is up; the start of Spark, and "
-                        "what it takes until the first epoch can run, does not count")  # fmt: skip
+                        "what it takes until the first epoch can run, does not count, for up to "
+                        "two minutes")  # fmt: skip
     parser.add_argument("--then", metavar="SQL", default="", help="do these statements at the end")
     parser.add_argument("--cores", default="*", metavar="N", help="how many tasks run at once")
     parser.add_argument("--quiet", action="store_true", help="say nothing while it runs")
@@ -150,6 +151,7 @@ class Watch:
         self._interruption.gentle = True
         run = self._session.start()
         up, took = self._watched(run, seconds, before)
+        self._interruption.gentle = False
         if self._interruption.asked:
             words = "stopping: the epoch in flight is finished; Ctrl-C again ends at once"
             self._console.print(Text(words, "dim"))
@@ -183,7 +185,9 @@ class Watch:
             line = status_line(self._session, run, before, self._last, window)
             self._last = Counts.of(self._session)
             self._console.print(Text(line, "dim"), soft_wrap=True)
-        if not self._log_named and (news := self._log.news()):
+        news = self._log.news()
+        told = self._session.engine.trouble or run.failure is not None  # in words of our own
+        if news and not told and not self._log_named:
             self._log_named = True
             self._warn(f"Spark wrote of an error, see {self._log.path}: {news[:160]}")
 
