@@ -61,7 +61,9 @@ def test_a_run_tells_of_dead_letters_and_failing_sinks_and_of_nothing_else(tmp_p
     warnings = errors.splitlines()
     assert len(warnings) == 2
     assert warnings[0].startswith("warning: sink failing sink=answers error=NotADirectoryError")
-    assert warnings[1].startswith('warning: sink "answers" is failing, 2 rows wait for it until')
+    assert warnings[1].startswith(
+        'warning: sink "answers" is failing, 2 rows wait for it; it is tried'
+    )
 
 
 def test_ctrl_c_while_spark_starts_ends_with_one_word(tmp_path: Path) -> None:

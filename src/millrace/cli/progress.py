@@ -74,9 +74,11 @@ def sink_troubles(session: Session) -> Iterator[tuple[str, str]]:
     """Say which sinks do not take what they should, and the last error of each."""
     for sink in session.sinks():
         if sink.state != "running":
-            waits = counted(sink.backlog_rows, "row")
+            # What a sink has promised to publish, and fails to, waits with the sink itself.
+            n_waiting = sink.backlog_rows
+            waits = f", {counted(n_waiting, 'row')} wait for it" if n_waiting else ""
             error = sink.error.split("\n", 1)[0]
-            yield f'sink "{sink.name}" is {sink.state}, {waits} wait for it', error
+            yield f'sink "{sink.name}" is {sink.state}{waits}', error
 
 
 def _pace(session: Session, before: Counts, last: Counts, window: float) -> str:

@@ -196,7 +196,7 @@ class Watch:
             self._console.print(Text(line), soft_wrap=True)
         failing = list(sink_troubles(self._session))
         for words, error in failing:
-            self._warn(f"{words} until the next run: {error}")
+            self._warn(f"{words}; it is tried again at the next run: {error}")
         return 1 if failing else 0
 
     def _root(self) -> str:
