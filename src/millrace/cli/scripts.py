@@ -48,16 +48,18 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
         )
 
 
-def print_table(table: pa.Table, console: Console, title: str = "") -> None:
+def print_table(
+    table: pa.Table, console: Console, title: str = "", *, most: int = MOST_ROWS
+) -> None:
     """Print the first rows of a table."""
     shown = Table(title=title or None, title_justify="left", header_style="bold", box=None)
     for field in table.schema:
         number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
         shown.add_column(field.name, justify="right" if number else "left", overflow="fold")
-    for row in table.slice(0, MOST_ROWS).to_pylist():
+    for row in table.slice(0, most).to_pylist():
         shown.add_row(*(_cell(each) for each in row.values()))
     console.print(shown)
-    rest = table.num_rows - MOST_ROWS
+    rest = table.num_rows - most
     words = (
         f"{table.num_rows:,} rows" if rest <= 0 else f"{table.num_rows:,} rows, {rest:,} not shown"
     )

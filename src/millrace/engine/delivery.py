@@ -29,6 +29,7 @@ from millrace.state.root import Root
 from millrace.time import Clock, WallClock
 
 STOP_SECONDS = 5.0
+DRAIN_TRIES = 3
 
 _logger = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class Delivery:
         self._manifest: Manifest | None = None
         self._flush_to = -1
         self._version = 0
+        self._drains = 0
         self._stopped = False
         self._changed = threading.Condition()
         for sink in sinks:
@@ -160,16 +162,21 @@ class Delivery:
         """Make everything up to the last commit public, open spans too.
 
         Returns False if some sink has not managed within `timeout` seconds; detached sinks do
-        not count.
+        not count. A sink that fails is tried at once and some times more, but not waited for:
+        what it has not taken stays in the root.
         """
         with self._changed:
             self._flush_to = target = -1 if self._manifest is None else self._manifest.epoch
+            self._drains += 1
+            for lane in self._lanes.values():
+                lane.health.hurry()
         self._wake()
         if self._threads is None:
             self.pump()
             return self._drained(target)
         with self._changed:
-            return self._changed.wait_for(lambda: self._drained(target), timeout)
+            self._changed.wait_for(lambda: self._drained(target, given_up=True), timeout)
+            return self._drained(target)
 
     def pump(self) -> None:
         """Deliver everything that waits, in the calling thread."""
@@ -215,8 +222,14 @@ class Delivery:
         """Wait until there may be something to do; return the version seen, or -1 at the end."""
         with self._changed:
             failing = lane.health.state == "failing"  # then a commit is no reason to try at once
+            drains = self._drains
             self._changed.wait_for(
-                lambda: self._ended(lane) or (not failing and self._version != version), lane.pause
+                lambda: (
+                    self._ended(lane)
+                    or self._drains != drains
+                    or (not failing and self._version != version)
+                ),
+                lane.pause,
             )
             return -1 if self._ended(lane) else self._version
 
@@ -247,8 +260,10 @@ class Delivery:
     def _ended(self, lane: Lane) -> bool:
         return self._stopped or not lane.active
 
-    def _drained(self, target: int) -> bool:
+    def _drained(self, target: int, *, given_up: bool = False) -> bool:
         active = [lane for lane in self._lanes.values() if lane.active]
+        if given_up:
+            active = [lane for lane in active if lane.health.n_recent < DRAIN_TRIES]
         return all(lane.settled > target for lane in active)
 
     def _wake(self) -> None:

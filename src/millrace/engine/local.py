@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from millrace.engine.arrivals import from_rows
-from millrace.engine.backend import Binding
+from millrace.engine.backend import Binding, Outage
 from millrace.engine.epoch import Engine
 from millrace.engine.given_rows import Rows, table_of
 from millrace.engine.inprocess import InProcess, Task
@@ -75,6 +75,21 @@ class LocalRun:
             statistics = self._engine.run(execution.identity(epoch), execution)
         assert statistics is not None, "an epoch beyond the last one is new"
         return statistics
+
+    @property
+    def up(self) -> bool:
+        """Whether it can be fed."""
+        return True
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What went wrong outside of an epoch: nothing does."""
+        return None
+
+    @property
+    def outages(self) -> Mapping[str, Outage]:
+        """The streams whose sources cannot be looked at: none."""
+        return {}
 
     def nudge(self) -> None:
         """Run an epoch without rows."""
