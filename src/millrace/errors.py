@@ -11,7 +11,8 @@ from __future__ import annotations
 class MillraceError(Exception):
     """Base class; `code` is stable and is what programs and tests compare.
 
-    `node` is the part of an expression that was refused, for whoever knows where it was written.
+    `node` is the part of an expression, or of a statement, that was refused, for whoever knows
+    where it was written.
     """
 
     code = "internal"
@@ -21,16 +22,21 @@ class MillraceError(Exception):
     ) -> None:
         super().__init__(message)
         self.message, self.detail, self.hint, self.node = message, detail, hint, node
+        self._excerpt = ""
 
     @property
     def excerpt(self) -> str:
         """The lines of a text that the message is about, marked; empty if it is about none."""
-        return ""
+        return self._excerpt
+
+    def show(self, excerpt: str) -> None:
+        """Take up the lines that the message is about, from whoever knows where they are."""
+        self._excerpt = excerpt
 
     def __str__(self) -> str:
         labelled = (("detail", self.detail), ("hint", self.hint))
         lines = [f"  {label}: {text}" for label, text in labelled if text]
-        return "\n".join([self.message, *lines])
+        return "\n".join([self.message, *filter(None, [self.excerpt]), *lines])
 
 
 class SchemaError(MillraceError):

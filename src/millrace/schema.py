@@ -17,6 +17,7 @@ itself, without a copy, when it has that Arrow schema already.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterator
@@ -85,8 +86,14 @@ def type_named(text: str) -> pa.DataType:
         raise SchemaError(
             f'type "{text.strip()}" does not exist',
             detail=f"The types are {_EXIST}, with 1 <= p <= 38 and 0 <= s <= p.",
+            hint=_most_like(word),
         )
     return found
+
+
+def _most_like(word: str) -> str:
+    close = difflib.get_close_matches(word, [*_SIMPLE, *_ALIASES, "decimal"], n=1)
+    return f'Did you mean "{close[0]}"?' if close else ""
 
 
 def type_name(arrow: pa.DataType) -> str:

@@ -39,6 +39,23 @@ def test_the_sample_in_sql_can_be_run_and_run_again() -> None:
     assert "0 queries inserted, 2 were there already" in told[1]
 
 
+def test_the_sample_of_templates_can_be_typed(tmp_path: Path) -> None:
+    [sample] = [each for each in samples(ROOT / "README.md") if "session.template" in each]
+    sample = sample.replace("/data/", f"{tmp_path}/")
+
+    with millrace.Session(tmp_path / "root", threads=False) as session:
+        columns = "symbol text, price double, ts timestamp"
+        session.stream("trades", millrace.Feed(columns), time="ts")
+        names = {"session": session, "millrace": millrace}
+        exec(compile(sample, "README.md", "exec"), names)
+        alert, watch = session.standing("alert"), session.standing("watch")
+        assert isinstance(alert, millrace.Template)
+        assert isinstance(watch, millrace.Template)
+
+        assert alert.rows().to_pylist() == [{"_query": 1, "sym": "ACME", "low": 99.5}]
+        assert watch.rows()["syms"].to_pylist() == [["ACME", "BOLT"], ["CRUX"]]
+
+
 def test_every_name_that_samples_use_is_public() -> None:
     used = {
         name

@@ -200,14 +200,16 @@ def network() -> Fact:
 
 def spark_start() -> Fact:
     """Whether Spark really starts."""
-    from millrace.spark.launch import local_spark
+    from millrace.spark.launch import local_spark, stop_spark
 
+    log = Path(tempfile.mkdtemp(prefix="millrace-doctor-")) / "spark.log"
     try:
-        session = local_spark(cores=1, app="millrace doctor", memory="512m")
+        session = local_spark(cores=1, app="millrace doctor", memory="512m", log=log)
         rows = session.range(1_000).count()
-        session.stop()
+        stop_spark(session)
     except Exception as error:  # whatever it is, the user wants to see it
-        return Fact("start", f"Spark does not start: {error}", "See what the lines above say.")
+        return Fact("start", f"Spark does not start: {error}", f"See what is in {log}.")
+    shutil.rmtree(log.parent, ignore_errors=True)
     return Fact("start", f"Spark started and counted {rows:,} rows")
 
 

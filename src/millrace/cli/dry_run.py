@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow as pa
 
-from millrace.lang.declarations import CreateSink, InsertFile, Statement
+from millrace.connectors.globs import require_listable
+from millrace.errors import UnknownNameError
+from millrace.lang.declarations import CreateSink, CreateStream, InsertFile, Statement
 from millrace.session.script import Outcome, Script
 from millrace.session.session import Session
 from millrace.state.memory_root import MemoryRoot
+from millrace.state.names import TERMS
 
 
 class DryScript(Script):
     """Does everything that leaves no trace outside of the session's memory."""
 
-    def do(self, statement: Statement) -> Outcome:
+    def outcome(self, statement: Statement) -> Outcome:
         """Check sinks and files by name alone; do anything else."""
         if isinstance(statement, CreateSink):
             self.check_sink(statement)
             return Outcome(statement, f'sink "{statement.name}" can be attached')
         if isinstance(statement, InsertFile):
-            template = self.session.standing(statement.template)
+            template = self.template(statement.template)
             return Outcome(statement, f'"{template.name}" can take rows')
-        return super().do(statement)
+        return super().outcome(statement)
 
 
 @contextmanager
@@ -32,6 +36,30 @@ def dry_run() -> Iterator[DryScript]:
     """Give a script runner on a session in memory."""
     with Session(MemoryRoot(), threads=False) as session:
         yield DryScript(session, _unseen)
+
+
+def rehearse_script(text: str, then: str, root: Path) -> None:
+    """Refuse what can be refused before a script is run on a root, and `then` at its end.
+
+    The statements are tried on a session in memory, as `check` does, and the directories of
+    sources are looked at. What `then` names may also stand in the root already.
+    """
+    with dry_run() as script:
+        for outcome in script.run(text):
+            _look_at_source(outcome.statement)
+        try:
+            for _ in script.run(then):
+                pass
+        except UnknownNameError as error:
+            if (root / TERMS).exists():
+                return
+            error.add_note("in --then")
+            raise
+
+
+def _look_at_source(statement: Statement) -> None:
+    if isinstance(statement, CreateStream) and statement.source.kind.lower() == "files":
+        require_listable(str(dict(statement.source.options)["path"]))
 
 
 def _unseen(query: str, epoch: int, table: pa.Table) -> None:

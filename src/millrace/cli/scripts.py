@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from millrace.errors import SourceError
+from millrace.errors import PlanError, SourceError
+from millrace.lang.lexical import statements, tokenize
 
 if TYPE_CHECKING:
     from millrace.session.script import Outcome
@@ -22,13 +23,16 @@ MOST_ROWS = 50
 def read_script(path: str) -> str:
     """Return the text of a script; "-" is standard input."""
     try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except OSError as cause:
         raise SourceError(f'script "{path}" cannot be read', detail=f"{cause.strerror}.") from cause
     except UnicodeDecodeError as cause:
         raise SourceError(
             f'script "{path}" is not UTF-8', detail=f"Byte {cause.start} cannot be read."
         ) from cause
+    if not any(tokenize(text, span) for span in statements(text)):
+        raise PlanError("nothing to run", detail=f'Script "{path}" has no statement.')
+    return text
 
 
 def print_outcome(outcome: Outcome, console: Console) -> None:
@@ -44,16 +48,18 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
         )
 
 
-def print_table(table: pa.Table, console: Console, title: str = "") -> None:
+def print_table(
+    table: pa.Table, console: Console, title: str = "", *, most: int = MOST_ROWS
+) -> None:
     """Print the first rows of a table."""
     shown = Table(title=title or None, title_justify="left", header_style="bold", box=None)
     for field in table.schema:
         number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
         shown.add_column(field.name, justify="right" if number else "left", overflow="fold")
-    for row in table.slice(0, MOST_ROWS).to_pylist():
+    for row in table.slice(0, most).to_pylist():
         shown.add_row(*(_cell(each) for each in row.values()))
     console.print(shown)
-    rest = table.num_rows - MOST_ROWS
+    rest = table.num_rows - most
     words = (
         f"{table.num_rows:,} rows" if rest <= 0 else f"{table.num_rows:,} rows, {rest:,} not shown"
     )

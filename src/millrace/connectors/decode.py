@@ -65,17 +65,28 @@ def read_split(
     SourceError
         If the file is gone, cannot be read, or is not the file that was listed: its size or
         its time of modification differ, before reading or after.
+    OutageError
+        If it may be there and readable at the next try: its directory is gone too, or its
+        storage does not answer.
     """
     check_unchanged(split)
     if split.format == "parquet":
         yield from read_parquet(split, schema, options)
     else:
-        with _open(split.path) as file:
+        yield from _read_text(split, schema, options)
+    check_unchanged(split)
+
+
+def _read_text(split: FileSplit, schema: Schema, options: ReadOptions) -> Iterator[Decoded]:
+    with _open(split.path) as file:
+        try:
             if split.format == "ndjson":
                 yield from read_ndjson(file, (split.first, split.stop), schema, options)
             else:
                 yield from read_csv(file, split.path, schema, options)
-    check_unchanged(split)
+        except OSError as cause:
+            raise_if_passing(cause, split.path)
+            raise _gone(split.path, cause) from cause
 
 
 def whole_file(path: str, form: Format | None = None) -> FileSplit:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 import logging
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -35,8 +36,9 @@ from millrace.connectors.splits import (
     changed_error,
     cut_file,
     ending_format,
+    raise_if_passing,
 )
-from millrace.errors import SourceError
+from millrace.errors import OutageError, SourceError
 from millrace.state.root import MissingError, Root
 from millrace.time import Clock, WallClock
 
@@ -99,9 +101,15 @@ class Listing:
     """The durable list of one stream's files."""
 
     def __init__(
-        self, root: Root, stream: str, options: DiscoveryOptions, *, clock: Clock | None = None
+        self,
+        root: Root,
+        stream: str,
+        options: DiscoveryOptions,
+        *,
+        clock: Clock | None = None,
+        warn: Callable[[str], object] = _logger.warning,
     ) -> None:
-        self._root, self._options = root, options
+        self._root, self._options, self._warn = root, options, warn
         self._prefix = f"sources/{stream}/"
         self._clock = clock or WallClock()
         self._known = _Known()
@@ -115,7 +123,14 @@ class Listing:
         return len(self._known.splits)
 
     def refresh(self) -> int:
-        """List what is new, durably, and return the latest offset."""
+        """List what is new, durably, and return the latest offset.
+
+        Raises
+        ------
+        SourceError, OutageError
+            If the source cannot be looked at; what is listed stays listed, and the next call
+            looks again.
+        """
         self._load()
         while found := self._look():
             page = json.dumps([self._entry(each) for each in found]).encode()
@@ -137,7 +152,7 @@ class Listing:
         for error in self.changed(max_files=CHECKED_FILES):
             if error.message not in self._told:
                 self._told.add(error.message)
-                _logger.warning("file changed, what is new in it is not read: %s", error.message)
+                self._warn(f"{error.message}, and what is new in it is not read")
 
     def advance(self, start: int, max_rows: int) -> int:
         """Return the offset behind as many splits as hold `max_rows`, and at least one."""
@@ -255,13 +270,17 @@ def _status(path: str) -> tuple[int, int] | None:
     """Return a file's size and time, or None if it is gone again."""
     try:
         status = Path(path).stat()
-    except FileNotFoundError:
+    except OSError as cause:
+        raise_if_passing(cause, path)
         return None
     return status.st_size, status.st_mtime_ns
 
 
 def _change(split: FileSplit) -> SourceError | None:
-    status = _status(split.path)
+    try:
+        status = _status(split.path)
+    except OutageError:  # nothing is known of it now
+        return None
     if status is None or status == (split.size, split.modified):
         return None
     return changed_error(split, status[0])

@@ -49,6 +49,11 @@ def find_paths(pattern: str) -> Iterator[str]:
         ) from cause
 
 
+def require_listable(pattern: str) -> None:
+    """Refuse a pattern whose directory does not exist or cannot be listed."""
+    next(find_paths(pattern), None)
+
+
 def _walk(directory: str, parts: tuple[str, ...]) -> Iterator[str]:
     part, rest = parts[0], parts[1:]
     if part == "**":

@@ -41,16 +41,23 @@ def check_connector(what: str, kind: str, options: Mapping[str, Any]) -> str:
             f'{what} "{kind}" does not exist',
             detail=f"There are {', '.join(kinds)}.",
             hint=nearest(name, list(kinds)),
+            node=("kind", kind),
         )
     needed, possible = kinds[name]
-    for each in sorted(needed - options.keys()):
-        raise PlanError(f'option "{each}" of {name} is missing')
+    known = sorted(needed | possible)
     for each in sorted(options.keys() - needed - possible):
-        known = sorted(needed | possible)
         raise PlanError(
             f'option "{each}" of {name} does not exist',
             detail=f"The options are {', '.join(known) or 'none'}.",
             hint=nearest(each, known),
+            node=("option", each),
+        )
+    for each in sorted(needed - options.keys()):
+        raise PlanError(
+            f'option "{each}" of {name} is missing',
+            detail=f"The options are {', '.join(known)}.",
+            hint=f"Write {name}({each} => ...).",
+            node=("kind", kind),
         )
     return name
 

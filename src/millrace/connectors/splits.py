@@ -14,7 +14,9 @@ in it, so cutting a file otherwise neither loses nor doubles a line:
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal, Self, get_args
 
 import pyarrow as pa
@@ -126,16 +128,33 @@ def _cut_parquet(path: str, size: int, modified: int, options: CutOptions) -> li
 def raise_if_passing(cause: Exception, path: str) -> None:
     """Raise what may be over at the next try; return if the fault is the file's own.
 
-    Errors of the system carry a number; Arrow's verdicts on damaged content do not. A file
-    that is gone, or is no file, will not be one at the next try.
+    Errors of the system carry a number; Arrow's verdicts on damaged content do not. A file that
+    is gone from a directory that is there, or is no file, will not be one at the next try. If the
+    directory is gone too, or cannot be listed, its storage is: a mount may come back.
     """
-    gone = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+    if isinstance(cause, FileNotFoundError | NotADirectoryError):
+        raise_if_unlisted(str(Path(path).parent))
+        return
     passing = isinstance(cause, MemoryError) or getattr(cause, "errno", None) is not None
-    if passing and not isinstance(cause, gone):
+    if passing and not isinstance(cause, IsADirectoryError):
         raise OutageError(
             f'file "{path}" cannot be read now',
             detail=f"The system says: {cause}.",
             hint="Reading is tried again; see to the storage if it goes on.",
+        ) from cause
+
+
+def raise_if_unlisted(directory: str) -> None:
+    """Raise an outage if a directory cannot be listed, for whatever reason."""
+    try:
+        with os.scandir(directory):
+            pass
+    except OSError as cause:
+        raise OutageError(
+            f'directory "{directory}" cannot be listed now',
+            detail=f"The system says: {cause.strerror}.",
+            hint="Reading is tried again. If the directory was removed for good, make an empty "
+            "one in its place: what was listed in it then becomes dead letters.",
         ) from cause
 
 

@@ -20,8 +20,30 @@ class Binding:
     source: object
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A stream whose source cannot be looked at; `since` in seconds since 1970."""
+
+    stream: str
+    message: str
+    since: float
+    tries: int
+
+
 class Run(Protocol):
     """A running engine."""
+
+    @property
+    def up(self) -> bool:
+        """Whether everything that a start takes is done, so that epochs can follow."""
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What last went wrong outside of an epoch, if it has not been overcome."""
+
+    @property
+    def outages(self) -> Mapping[str, Outage]:
+        """The streams whose sources cannot be looked at now, by name."""
 
     def nudge(self) -> None:
         """Start an epoch soon, though no row may have arrived."""

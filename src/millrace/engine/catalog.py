@@ -16,6 +16,8 @@ from millrace.engine.streams import StreamSpec
 from millrace.errors import NameTakenError, PlanError, UnknownNameError
 from millrace.plan.bind import nearest
 
+TAKEN = "Drop it first, or choose another name; only the very same query may be given again."
+
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
@@ -57,8 +59,9 @@ class Catalog:
         if name not in self.feeds:
             raise UnknownNameError(
                 f'{what} "{name}" does not exist',
-                detail=f"There are {len(self.feeds)} names of queries and templates.",
+                detail=f"There are {_some(list(self.feeds))}.",
                 hint=nearest(name, list(self.feeds)),
+                node=("query", name),
             )
         return self.feeds[name]
 
@@ -105,7 +108,7 @@ class Catalog:
 
     def _with_feed(self, feed: FeedSpec) -> Catalog:
         if feed.name in self.feeds:
-            raise NameTakenError(f'query "{feed.name}" exists already')
+            raise NameTakenError(f'query "{feed.name}" exists already', hint=TAKEN)
         for name in feed.sources:
             self.stream(name)
         numbered = replace(feed, number=self.next_number)
@@ -158,3 +161,10 @@ class Catalog:
             {each.name: each for each in feeds},
             index=index,
         )
+
+
+def _some(names: list[str], most: int = 10) -> str:
+    shown = ", ".join(f'"{each}"' for each in names[:most])
+    if len(names) > most:
+        return f"{len(names):,} queries and templates, such as {shown}"
+    return f"the queries and templates {shown}" if names else "no queries and no templates"

@@ -132,7 +132,7 @@ def _facts(
         [decision.identity.epoch, decision.identity.digest],
     ]
     return {
-        "frontiers": _frontiers(manifest, catalog, decision, marks),
+        "frontiers": _frontiers(catalog, decision, marks),
         "clocks": clocks,
         "watermarks": marks,
         "seen": seen,
@@ -143,9 +143,7 @@ def _facts(
     }
 
 
-def _frontiers(
-    manifest: Manifest, catalog: Catalog, decision: Decision, marks: Mapping[str, int]
-) -> dict[str, int]:
+def _frontiers(catalog: Catalog, decision: Decision, marks: Mapping[str, int]) -> dict[str, int]:
     """Return up to where plans have come: those that ran are where their streams are complete."""
     known = {}
     for name, (qid, begin) in decision.plans.items():

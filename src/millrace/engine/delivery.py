@@ -22,12 +22,14 @@ from millrace.connectors.sinks.sink import FanOut, Sink
 from millrace.engine.cursor import DurableCursor, VolatileCursor, mark_absent, sinks_with_cursors
 from millrace.engine.lane import Lane
 from millrace.engine.sink_status import SinkStatus
-from millrace.errors import FencedError, NameTakenError, UnknownNameError
+from millrace.errors import FencedError, NameTakenError, StoreError, UnknownNameError
+from millrace.plan.nearest import nearest
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
 from millrace.time import Clock, WallClock
 
 STOP_SECONDS = 5.0
+DRAIN_TRIES = 3
 
 _logger = logging.getLogger(__name__)
 
@@ -64,6 +66,7 @@ class Delivery:
         self._manifest: Manifest | None = None
         self._flush_to = -1
         self._version = 0
+        self._drains = 0
         self._stopped = False
         self._changed = threading.Condition()
         for sink in sinks:
@@ -88,6 +91,17 @@ class Delivery:
             self._lanes = {**self._lanes, sink.name: lane}
         self._start(lambda: self._run(lane), sink.name)
 
+    def next_epoch(self, sink: Sink, manifest: Manifest) -> int:
+        """Return the first epoch that is still to be delivered to a durable sink.
+
+        A cursor that cannot be read is the trouble of that sink alone, later, in its own thread.
+        """
+        try:
+            newest = DurableCursor(self._root, sink.name, self._check).newest()
+        except StoreError:
+            newest = None
+        return manifest.epoch + 1 if newest is None else newest.next_epoch
+
     def detach(self, name: str) -> None:
         """Cut a sink off; its results are no longer kept, its cursor stays."""
         with self._changed:
@@ -95,7 +109,9 @@ class Delivery:
             if lane is None:
                 known = ", ".join(self._lanes) or "none"
                 raise UnknownNameError(
-                    f'sink "{name}" is not attached', detail=f"The sinks are: {known}."
+                    f'sink "{name}" is not attached',
+                    detail=f"The sinks are: {known}.",
+                    hint=nearest(name, list(self._lanes)),
                 )
         lane.detach(self._manifest or Manifest())
         with self._changed:
@@ -146,16 +162,21 @@ class Delivery:
         """Make everything up to the last commit public, open spans too.
 
         Returns False if some sink has not managed within `timeout` seconds; detached sinks do
-        not count.
+        not count. A sink that fails is tried at once and some times more, but not waited for:
+        what it has not taken stays in the root.
         """
         with self._changed:
             self._flush_to = target = -1 if self._manifest is None else self._manifest.epoch
+            self._drains += 1
+            for lane in self._lanes.values():
+                lane.health.hurry()
         self._wake()
         if self._threads is None:
             self.pump()
             return self._drained(target)
         with self._changed:
-            return self._changed.wait_for(lambda: self._drained(target), timeout)
+            self._changed.wait_for(lambda: self._drained(target, given_up=True), timeout)
+            return self._drained(target)
 
     def pump(self) -> None:
         """Deliver everything that waits, in the calling thread."""
@@ -201,8 +222,14 @@ class Delivery:
         """Wait until there may be something to do; return the version seen, or -1 at the end."""
         with self._changed:
             failing = lane.health.state == "failing"  # then a commit is no reason to try at once
+            drains = self._drains
             self._changed.wait_for(
-                lambda: self._ended(lane) or (not failing and self._version != version), lane.pause
+                lambda: (
+                    self._ended(lane)
+                    or self._drains != drains
+                    or (not failing and self._version != version)
+                ),
+                lane.pause,
             )
             return -1 if self._ended(lane) else self._version
 
@@ -233,8 +260,10 @@ class Delivery:
     def _ended(self, lane: Lane) -> bool:
         return self._stopped or not lane.active
 
-    def _drained(self, target: int) -> bool:
+    def _drained(self, target: int, *, given_up: bool = False) -> bool:
         active = [lane for lane in self._lanes.values() if lane.active]
+        if given_up:
+            active = [lane for lane in active if lane.health.n_recent < DRAIN_TRIES]
         return all(lane.settled > target for lane in active)
 
     def _wake(self) -> None:

@@ -65,7 +65,10 @@ class Execution(Protocol):
 
 
 class Engine:
-    """One root's engine. Not shared between threads but for `manifest` and `statistics`."""
+    """One root's engine. Not shared between threads but for what it tells of itself.
+
+    That is `manifest`, `statistics` and `trouble`.
+    """
 
     def __init__(
         self,
@@ -82,6 +85,7 @@ class Engine:
         self.settings, self._clock, self.wait = settings, clock, wait
         self._store = store
         self.functions: Functions = {}
+        self.trouble = ""  # why the epoch in flight is being tried again
         self._tidied = False  # whoever was here before may have died while tidying
         self.statistics: deque[EpochStatistics] = deque(maxlen=1_000)
 
@@ -214,6 +218,7 @@ class Engine:
                 receipts = execution.execute(decision)
             except ExecutionError as error:
                 self._store.fence.check()  # files that a newer engine has deleted are no failure
+                self.trouble = error.message
                 if supervision.failed(error):
                     decision = self._quarantine(decision, catalog, execution, error)
                 continue
@@ -237,8 +242,9 @@ class Engine:
             try:
                 write()
             except StoreFullError as full:
-                tries += 1
-                _logger.warning("waiting for room: tries=%d %s", tries, full.message)
+                tries, self.trouble = tries + 1, full.message
+                level = logging.WARNING if tries == 1 else logging.INFO
+                _logger.log(level, "waiting for room: tries=%d %s", tries, full.message)
                 self._back_off(tries)
             else:
                 return
@@ -296,6 +302,7 @@ class Engine:
         inline = inline_runs(receipts)
         self._when_there_is_room(lambda: self._store.commit(delta, inline))
         failpoints.reach("commit.after")
+        self.trouble = ""
         seconds["commit"] = time.perf_counter() - began
         statistics = replace(statistics, seconds={**statistics.seconds, **seconds})
         self.statistics.append(statistics)

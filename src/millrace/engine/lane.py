@@ -95,7 +95,8 @@ class Lane:
         except (Exception, SystemExit) as error:  # what a sink raises is its trouble alone
             self._fail(error, "failing")
         else:
-            self.health.recovered()
+            if self.health.recovered():
+                _logger.warning("sink goes on sink=%s", self.sink.name)
 
     def enforce(self, manifest: Manifest) -> None:
         """Apply the sink's policy if more waits for it than it may."""
@@ -229,7 +230,7 @@ class Lane:
         self._log.trim(moved)
         failpoints.reach("deliver.after")
         self._span = Span(span.stop, span.stop)
-        self.health.n_failures = 0
+        self.health.settled()
 
     def _cut_off(self, cursor: Cursor, manifest: Manifest) -> None:
         held = self._waiting(manifest, cursor.next_epoch)
@@ -244,6 +245,8 @@ class Lane:
         _logger.error("results dropped sink=%s before=%d rows=%d", self.sink.name, stop, n_rows)
 
     def _fail(self, error: BaseException, state: State) -> None:
+        before = self.health.state
         self.health.failed(error, state)
         self._span = None
-        _logger.warning("sink %s sink=%s error=%s", state, self.sink.name, self.health.error)
+        level = logging.INFO if before == self.health.state else logging.WARNING
+        _logger.log(level, "sink %s sink=%s error=%s", state, self.sink.name, self.health.error)

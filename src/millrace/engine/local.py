@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from millrace.engine.arrivals import from_rows
-from millrace.engine.backend import Binding
+from millrace.engine.backend import Binding, Outage
 from millrace.engine.epoch import Engine
+from millrace.engine.given_rows import Rows, table_of
 from millrace.engine.inprocess import InProcess, Task
 from millrace.engine.statistics import EpochStatistics
 from millrace.errors import PlanError
@@ -62,18 +63,33 @@ class LocalRun:
         self.rebind(bindings, functions)
         self._stopped = False
 
-    def feed(self, **streams: pa.Table | pa.RecordBatch) -> EpochStatistics:
-        """Run one epoch over these rows; each stream is one task."""
+    def feed(self, **streams: Rows) -> EpochStatistics:
+        """Run one epoch over these rows, given as for `Template.insert`; a stream is a task."""
         tasks = []
         for name, rows in streams.items():
             spec = self._engine.registry.catalog.stream(name)
-            tasks.append(Task(name, [from_rows(spec, _one_batch(rows), origin="feed")]))
+            tasks.append(Task(name, [from_rows(spec, _one_batch(rows, name), origin="feed")]))
         with self._one_at_a_time:
             execution = InProcess(self._engine.root, tasks, self._functions)
             epoch = self._engine.manifest.epoch + 1
             statistics = self._engine.run(execution.identity(epoch), execution)
         assert statistics is not None, "an epoch beyond the last one is new"
         return statistics
+
+    @property
+    def up(self) -> bool:
+        """Whether it can be fed."""
+        return True
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What went wrong outside of an epoch: nothing does."""
+        return None
+
+    @property
+    def outages(self) -> Mapping[str, Outage]:
+        """The streams whose sources cannot be looked at: none."""
+        return {}
 
     def nudge(self) -> None:
         """Run an epoch without rows."""
@@ -92,8 +108,9 @@ class LocalRun:
         self._stopped = True
 
 
-def _one_batch(rows: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
-    if isinstance(rows, pa.RecordBatch):
-        return rows
+def _one_batch(given: Rows, stream: str) -> pa.RecordBatch:
+    if isinstance(given, pa.RecordBatch):
+        return given
+    rows = table_of(given, f'rows for stream "{stream}"')
     batches = rows.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.engine import first_format
-from millrace.engine.catalog import Catalog
+from millrace.engine.catalog import TAKEN, Catalog
 from millrace.engine.feeds import Family
 from millrace.engine.population import FreshBlock, IndexBlock, Population, Qids
 from millrace.errors import CorruptionError, NameTakenError, PlanError, UnknownNameError
@@ -112,7 +112,7 @@ class Trial:
         given, own = change.get("names") or (), change["family"]["feed"]
         for name in given:
             if name != own and name in after.catalog.feeds:
-                raise NameTakenError(f'query "{name}" exists already')
+                raise NameTakenError(f'query "{name}" exists already', hint=TAKEN)
             self._require_free(name, after)
         if len(set(given)) < len(given):
             twice = next(name for name, times in Counter(given).items() if times > 1)
@@ -127,7 +127,7 @@ class Trial:
     def _require_free(self, name: str, after: _After) -> None:
         known = self._population.names.get(name)
         if name in after.named or (known is not None and known not in after.gone):
-            raise NameTakenError(f'query "{name}" exists already')
+            raise NameTakenError(f'query "{name}" exists already', hint=TAKEN)
 
     def _require_family(self, change: Change, catalog: Catalog) -> None:
         family = _numbered(change, catalog)

@@ -140,6 +140,8 @@ def _unpacked(sets: pa.ChunkedArray) -> pa.Array:
     """Read sets of query ids back: eight bytes each, ascending."""
     packed = sets.combine_chunks()
     packed = packed if isinstance(packed, pa.Array) else packed.chunk(0)
+    if not len(packed):
+        return pa.array([], pa.list_(pa.int64()))
     _, offsets, data = packed.buffers()
     bounds = np.frombuffer(offsets, np.int32)[packed.offset : packed.offset + len(packed) + 1]
     ids = np.frombuffer(data, np.int64)[bounds[0] // 8 : bounds[-1] // 8]

@@ -50,6 +50,7 @@ class Health:
     state: State = "running"
     error: str = ""
     n_failures: int = 0
+    n_recent: int = 0  # failures since its patience was last taken away
 
     @property
     def pause(self) -> float:
@@ -57,23 +58,34 @@ class Health:
 
         Examples
         --------
-        >>> Health("failing", n_failures=3).pause, Health("failing", n_failures=99).pause
+        >>> Health("failing", n_recent=3).pause, Health("failing", n_recent=99).pause
         (0.2, 30.0)
         """
-        return float(min(FIRST_PAUSE * 2 ** min(self.n_failures - 1, 20), LONGEST_PAUSE))
+        return float(min(FIRST_PAUSE * 2 ** min(self.n_recent - 1, 20), LONGEST_PAUSE))
+
+    def hurry(self) -> None:
+        """Begin with short pauses again: somebody waits."""
+        self.n_recent = 0
 
     def failed(self, error: BaseException, state: State) -> None:
         """Note an error; a detached sink stays detached."""
         self.error = f"{type(error).__name__}: {error}"
         self.n_failures += 1
+        self.n_recent += 1
         if self.state != "detached":
             self.state = state
 
-    def recovered(self) -> None:
-        """Note that an attempt went well."""
-        self.n_failures = 0
-        if self.state == "failing":
-            self.state = "running"
+    def settled(self) -> None:
+        """Note that something was taken for good."""
+        self.n_failures = self.n_recent = 0
+
+    def recovered(self) -> bool:
+        """Note that an attempt went well; say whether that is news."""
+        self.settled()
+        if self.state != "failing":
+            return False
+        self.state = "running"
+        return True
 
 
 def sink_status(

@@ -45,7 +45,7 @@ def step(
     root: Root,
     shard: int | None = None,
     *,
-    functions: Mapping[str, Function],
+    functions: Mapping[str, Function] | None = None,
     catalog: Catalog | None = None,
 ) -> Receipt:
     """Run one shard's part of an epoch; without a shard, all of them together."""
@@ -55,7 +55,9 @@ def step(
     moved = Moved()
     if decision.plans:
         catalog = catalog or read_catalog(root, decision.catalog)
-        moved = _moved(arrived, Running(decision, catalog, root, functions, _keys(decision, shard)))
+        moved = _moved(
+            arrived, Running(decision, catalog, root, functions or {}, _keys(decision, shard))
+        )
     runs = _sorted_runs(arrived, moved, shard or 0)
     sorted_at = time.perf_counter()
     runs.update(_merged(decision, root, shard))

@@ -49,7 +49,7 @@ class ExecutionError(MillraceError):
 
 @dataclass(slots=True)
 class Supervision:
-    """Decides what follows a failure of an epoch.
+    """Decides what follows a failure of an epoch; one that goes on is a warning only once.
 
     Parameters
     ----------
@@ -65,6 +65,7 @@ class Supervision:
     tries: int = 2
     patience: int = 8
     _failures: list[str] = field(default_factory=list)
+    _told: str = ""
 
     def failed(self, error: ExecutionError) -> bool:
         """Take note of a failure and wait; return True if a query should be suspected now.
@@ -72,7 +73,9 @@ class Supervision:
         Raises the failure itself when it is time to give up.
         """
         self._failures.append(error.signature if error.blames_query else "")
-        _logger.warning("epoch failed: tries=%d cause=%s", len(self._failures), error.message)
+        level = logging.INFO if error.signature == self._told else logging.WARNING
+        _logger.log(level, "epoch failed: tries=%d cause=%s", len(self._failures), error.message)
+        self._told = error.signature
         alike = self._failures[-self.tries :]
         if error.blames_query and len(alike) == self.tries and len(set(alike)) == 1:
             self._failures.clear()

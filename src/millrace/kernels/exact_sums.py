@@ -225,7 +225,7 @@ def split_squares(values: Floats, rows: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 @njit(cache=True, nogil=True)
-def variances(
+def variances(  # noqa: C901  one division of long numbers, as on paper
     sums: Ints, first: int, squares: Ints, first_square: int, counts: Ints, freedom: int
 ) -> Floats:
     """Return (n * sum of squares - square of sum) / (n * (n - freedom)), rounded once."""

@@ -38,7 +38,7 @@ def _find(tree, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(cache=True, nogil=True)
-def kth_values(
+def kth_values(  # noqa: C901, PLR0917  a layout is six arrays
     value_begins: Ints,
     base: Ints,
     entry_begins: Ints,
@@ -101,7 +101,7 @@ def kth_values(
 
 
 @njit(cache=True, nogil=True)
-def first_values(
+def first_values(  # noqa: PLR0917  a layout is six arrays
     value_begins: Ints,
     base: Ints,
     entry_begins: Ints,

@@ -14,6 +14,8 @@ from millrace.lang.words import Value
 from millrace.plan.expressions import Scalar
 from millrace.schema import Column, Schema, type_name, type_named
 
+AS_SETS_ARE_WRITTEN = "A set is written in round brackets: ('ACME', 'BOLT'), ('ACME'), ()."
+
 _WORDS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
 _TYPED = {"DATE": "date", "TIMESTAMP": "timestamp"}
 
@@ -78,13 +80,19 @@ def type_text(cursor: Cursor) -> str:
     except SchemaError as cause:
         cursor.index = start
         raise LanguageError(
-            cause.message, source=cursor.source, span=span, code="CQL033", detail=cause.detail
+            cause.message,
+            source=cursor.source,
+            span=span,
+            code="CQL033",
+            detail=cause.detail,
+            hint=cause.hint,
         ) from cause
 
 
 def connector(cursor: Cursor, what: str) -> Connector:
     """Read the kind of a source or a sink and its options."""
-    kind = cursor.name(what)
+    span, kind = cursor.span, cursor.name(what)
+    cursor.mark("kind", kind, span=span)
     if cursor.word() != "(":
         cursor.fail('"(" was expected here', hint=f"Write {kind}(option => value, ...).")
     return Connector(kind, options(cursor))
@@ -104,6 +112,7 @@ def _option(cursor: Cursor, seen: set[str]) -> tuple[str, Value]:
     if name in seen:
         cursor.fail(f'option "{name}" is given twice', span=span, code="CQL004")
     seen.add(name)
+    cursor.mark("option", name, span=span)
     cursor.expect("=>")
     return name, value(cursor)
 
@@ -124,6 +133,8 @@ def constant(cursor: Cursor) -> Scalar:
     if word in _WORDS:
         cursor.index += 1
         return _WORDS[word]
+    if word in ("ARRAY", "[", "{", "LIST", "SET"):
+        cursor.fail("a constant was expected here", hint=AS_SETS_ARE_WRITTEN)
     kind = _TYPED.get(word)
     cursor.index += kind is not None
     negative = kind is None and cursor.accept("-")

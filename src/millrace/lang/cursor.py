@@ -7,7 +7,7 @@ here, word by word. Every fault knows its position.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import NoReturn, TypeAlias, TypeVar
 
 from sqlglot.tokens import Token, TokenType
 
@@ -16,6 +16,8 @@ from millrace.lang.errors import LanguageError, Span, quoted
 from millrace.time import print_duration, to_micros
 
 Item = TypeVar("Item")
+Mark: TypeAlias = tuple[str | int, ...]
+"""A part of a statement, such as ("query", "big"), ("option", "path") or ("value", row, column)."""
 
 _RESERVED = """
     ALL AND AS BETWEEN BY CASE CAST CREATE CROSS DELETE DISTINCT DROP DSTREAM ELSE END EVERY
@@ -35,6 +37,12 @@ class Cursor:
 
     def __init__(self, tokens: list[Token], source: str, *, index: int = 0) -> None:
         self.tokens, self.source, self.index = tokens, source, index
+        self.marks: dict[Mark, Span] | None = None
+
+    def mark(self, *part: str | int, span: Span) -> None:
+        """Note where a part of the statement stands, if somebody wants to know."""
+        if self.marks is not None:
+            self.marks.setdefault(part, span)
 
     @property
     def token(self) -> Token | None:
@@ -86,8 +94,10 @@ class Cursor:
                 hint = f'Write it in double quotes: "{self.word().lower()}".'
             article = "an" if what[0] in "aeiou" else "a"
             self.fail(f"the name of {article} {what} was expected here", hint=hint)
+        found = token.text if in_quotes else self.source[token.start : token.end + 1]
+        self.mark(what, found, span=self.span)
         self.index += 1
-        return token.text if in_quotes else self.source[token.start : token.end + 1]
+        return found
 
     def names(self, what: str) -> tuple[str, ...]:
         """Read names in round brackets, separated by commas."""

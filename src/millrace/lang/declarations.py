@@ -31,11 +31,16 @@ Listing: TypeAlias = OneOf["streams", "queries", "templates", "sinks", "families
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The text of a statement, and where in its script it begins, counted from 1."""
+    """The text of a statement, and where in its script it begins: both counted from 1.
+
+    `first` is the same as a position in `script`.
+    """
 
     text: str = ""
     line: int = 1
     column: int = 1
+    script: str = ""
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,10 +66,6 @@ class LanguageError(MillraceError):
         """The line that is meant and the carets below it."""
         return excerpt(self.source, self.span)
 
-    def __str__(self) -> str:
-        plain = super().__str__()
-        return f"{self.message}\n{self.excerpt}{plain.removeprefix(self.message)}"
-
     def __reduce__(self) -> tuple[object, ...]:
         return _again, (self.message, self.source, self.span, self.code, self.detail, self.hint)
 

@@ -24,7 +24,7 @@ from millrace.lang.binder import bind_parsed, checked
 from millrace.lang.columns import MisfitError, Slot, column
 from millrace.lang.errors import LanguageError, Span, quoted
 from millrace.lang.lexical import LONGEST_STATEMENT
-from millrace.lang.lift import Lifted1, Place, lift, places
+from millrace.lang.lift import Lifted1, Place, lift, place_at, places
 from millrace.lang.notes import Notes
 from millrace.lang.queries import query_of
 from millrace.lang.settle import DATE_FLOOR, date_name, decimal_of
@@ -213,9 +213,9 @@ def _floors(
         typed, origin = notes.typed(node), notes.origin(node)
         if typed is None or typed.floor is None or origin is None:
             continue
-        for number, place in enumerate(where):
-            if place.first <= origin.first < place.stop:
-                found[number] = min(typed.floor, found.get(number, typed.floor))
+        number = place_at(where, origin.first)
+        if number is not None:
+            found[number] = min(typed.floor, found.get(number, typed.floor))
     return tuple(found.items())
 
 
@@ -228,6 +228,8 @@ def _type_name(literal: Lifted1, floor: int) -> str:
 
 
 def _numbered(cause: LanguageError, number: int, n_texts: int) -> LanguageError:
+    if n_texts == 1:
+        return cause
     which = f"It is text {number + 1:,} of {n_texts:,}."
     return LanguageError(
         cause.message,

@@ -20,6 +20,8 @@ Cost: about 4 us for a text of 80 characters with three literals.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 MARK = "\0"
@@ -197,3 +199,9 @@ def _merged(text: str, found: list[Place]) -> list[Place]:
         merged.append(Place(first, found[at + width - 1].stop, many))
         at += width
     return merged
+
+
+def place_at(places: Sequence[Place], position: int) -> int | None:
+    """Return the number of the literal in which a position of the text lies."""
+    number = bisect_right(places, position, key=lambda each: each.first) - 1
+    return number if number >= 0 and position < places[number].stop else None

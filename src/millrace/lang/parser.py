@@ -16,7 +16,7 @@ from typing import ClassVar, NoReturn, TypeVar, cast
 
 from sqlglot import exp
 from sqlglot.errors import ParseError
-from sqlglot.parser import Parser
+from sqlglot.parser import IsPredicatePrecedence, Parser
 from sqlglot.tokens import Token, TokenType
 
 from millrace.lang.cursor import Cursor
@@ -51,6 +51,7 @@ class ComplaintError(ParseError):
 class CqlParser(Parser):
     """The parser of queries and conditions."""
 
+    IS_PREDICATE_PRECEDENCE = IsPredicatePrecedence.LOW  # a = b IS NULL is (a = b) IS NULL
     FUNCTIONS: ClassVar = {}
     FUNCTION_PARSERS: ClassVar = {
         **{each: Parser.FUNCTION_PARSERS[each] for each in _CASTS},

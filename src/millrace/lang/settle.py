@@ -89,7 +89,8 @@ class Settler:
         beside = self._beside(node, len(operands))
         known = [_member(types[at]) for at in beside if types[at] is not None]
         context = common_type(known) if known else None
-        if isinstance(node, In) and context is not None and types[1:].count(None) == len(types) - 1:
+        alone = isinstance(node, In) and types[1:].count(None) == len(types) - 1
+        if alone and context is not None and not _texts_and_numbers(nodes[1:]):
             return [nodes[0], *self._given(nodes[1:], context)]
         made = []
         for at, (each, found) in enumerate(operands):
@@ -149,6 +150,16 @@ class Settler:
 def _member(arrow: pa.DataType) -> pa.DataType:
     """Return the type of what a set holds, or the type itself."""
     return arrow.value_type if pa.types.is_list(arrow) else arrow
+
+
+def _texts_and_numbers(nodes: Sequence[Expression]) -> bool:
+    """Say whether there are constants of both kinds, which no one type has."""
+    texts = [isinstance(each.value, str) for each in nodes if isinstance(each, Literal)]
+    return any(texts) and not all(texts) and any(map(_is_number, nodes))
+
+
+def _is_number(node: Expression) -> bool:
+    return isinstance(node, Literal) and isinstance(node.value, int | Decimal | float)
 
 
 def type_beside(

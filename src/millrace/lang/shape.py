@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from millrace.lang.columns import Slot
-from millrace.lang.lift import Place
+from millrace.lang.lift import Place, place_at
 from millrace.lang.notes import Notes
 from millrace.plan.expressions import (
     Arithmetic,
@@ -116,12 +116,12 @@ class Parametrizer:
         if typed is None or None in origins:
             return None
         firsts = [each.first for each in origins if each is not None]
-        for number, place in enumerate(self._places):
-            if place.many and place.first <= firsts[0] < place.stop:
-                if not all(place.first <= each < place.stop for each in firsts):
-                    return None
-                return Slot(number, typed.name, many=True)
-        return None
+        number = place_at(self._places, firsts[0])
+        if number is None or not self._places[number].many:
+            return None
+        place = self._places[number]
+        inside = all(place.first <= each < place.stop for each in firsts)
+        return Slot(number, typed.name, many=True) if inside else None
 
     def _parameter(self, slot: Slot) -> Parameter:
         number = self.slots.setdefault(slot, len(self.slots))
@@ -134,16 +134,24 @@ def _beside_columns(node: Expression) -> set[int]:
     `price * 2 > 100` differs from another query in the 100 at most: as a parameter, the 2 would
     make of `price * 2` something that no index can hold.
     """
+    over_columns: set[int] = set()
+
+    def note(each: Expression, below: list[bool]) -> bool:
+        found = isinstance(each, Column) or any(below)
+        if found:
+            over_columns.add(id(each))
+        return found
+
+    fold(node, note)
     pinned: set[int] = set()
     waiting = [node]
     while waiting:
         each = waiting.pop()
-        if isinstance(each, Arithmetic | Call | Case | Cast | Negative):
-            below = list(walk(each))
-            if any(isinstance(part, Column) for part in below):
-                pinned |= {id(part) for part in below if isinstance(part, Literal)}
-                continue
-        waiting += children(each)
+        operation = isinstance(each, Arithmetic | Call | Case | Cast | Negative)
+        if operation and id(each) in over_columns:
+            pinned |= {id(part) for part in walk(each) if isinstance(part, Literal)}
+        else:
+            waiting += children(each)
     return pinned
 
 

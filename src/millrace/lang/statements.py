@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Any, cast
 
 from sqlglot.tokens import Token
@@ -30,7 +31,7 @@ from millrace.lang.clauses import (
     type_text,
     value,
 )
-from millrace.lang.cursor import Cursor
+from millrace.lang.cursor import Cursor, Mark
 from millrace.lang.declarations import (
     CreateQuery,
     CreateSink,
@@ -89,8 +90,21 @@ def _statement(script: str, span: Span, tokens: list[Token]) -> Statement:
     cursor = Cursor(tokens, script)
     statement = _read(cursor)
     cursor.finish()
-    written = Written(script[span.first : span.stop], *place(script, span.first))
+    line, column = place(script, span.first)
+    written = Written(script[span.first : span.stop], line, column, script, span.first)
     return replace(statement, written=written)
+
+
+def parts(written: Written) -> dict[Mark, Span]:
+    """Say where the names, options and values of a statement stand in its script.
+
+    It is read once more for that, so that statements which are in order need not know it.
+    """
+    span = Span(written.first, written.first + len(written.text))
+    cursor = Cursor(lexical.tokenize(written.script, span), written.script)
+    cursor.marks = {}
+    _read(cursor)
+    return cursor.marks
 
 
 def _read(cursor: Cursor) -> Statement:
@@ -237,13 +251,25 @@ def _rows(cursor: Cursor, n_columns: int) -> tuple[tuple[Value, ...], ...]:
     rows: list[tuple[Value, ...]] = []
     while not rows or cursor.accept(","):
         first = cursor.span
-        row = cursor.wrapped(lambda: value(cursor))
+        row = _row(cursor, len(rows))
         width = width or len(row)
         if len(row) != width:
             span = Span(first.first, cursor.last.end + 1)
             cursor.fail(f"the row has {len(row)} values and not {width}", span=span)
         rows.append(row)
     return tuple(rows)
+
+
+def _row(cursor: Cursor, number: int) -> tuple[Value, ...]:
+    places = count()
+    return cursor.wrapped(lambda: _marked_value(cursor, number, next(places)))
+
+
+def _marked_value(cursor: Cursor, *part: str | int) -> Value:
+    first = cursor.span
+    found = value(cursor)
+    cursor.mark("value", *part, span=Span(first.first, cursor.last.end + 1))
+    return found
 
 
 def _update(cursor: Cursor) -> UpdateRows:
@@ -256,7 +282,7 @@ def _update(cursor: Cursor) -> UpdateRows:
 def _assignment(cursor: Cursor) -> tuple[str, Value]:
     name = cursor.name("parameter")
     cursor.expect("=")
-    return name, value(cursor)
+    return name, _marked_value(cursor, name)
 
 
 def _delete(cursor: Cursor) -> DeleteRows:

@@ -1,4 +1,4 @@
-"""Conditions and what they are made of: AND of several, and equality that takes NULL for a value."""
+"""Conditions: AND of several, and an equality that takes NULL for a value."""
 
 from __future__ import annotations
 

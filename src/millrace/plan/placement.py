@@ -90,7 +90,7 @@ class Placing:
     def _relation(self, node: Relation) -> list[Spread]:
         return _few(self._ways(node))
 
-    def _ways(self, node: Relation) -> Iterator[Spread]:
+    def _ways(self, node: Relation) -> Iterator[Spread]:  # noqa: C901, PLR0912  a case a node
         match node:
             case Windowed():
                 yield from self._windowed(node)
@@ -158,9 +158,8 @@ class Placing:
         left = relation_schema(node.left, self.declared)
         right = relation_schema(node.right, self.declared)
         for each in conjuncts(node.condition):
-            for one, other in _compared(each):
-                if one in right and other in left:
-                    one, other = other, one
+            for pair in _compared(each):
+                one, other = pair[::-1] if pair[0] in right and pair[1] in left else pair
                 if one in left and other in right:
                     types = left.type_of(one), right.type_of(other)
                     if types[0] == types[1] or {*map(kind_of, types)} == {"integer"}:
@@ -188,9 +187,10 @@ def _compared(node: Expression) -> Iterator[tuple[str, str]]:
         inner = conjuncts(node.right)[-1]
         if isinstance(inner, Compare) and node == same(inner.left, inner.right):
             node = inner
-    if isinstance(node, Compare) and node.operator == "=":
-        if isinstance(node.left, Column) and isinstance(node.right, Column):
-            yield node.left.name, node.right.name
+    if not isinstance(node, Compare) or node.operator != "=":
+        return
+    if isinstance(node.left, Column) and isinstance(node.right, Column):
+        yield node.left.name, node.right.name
 
 
 def _carried(way: Spread, outputs: Sequence[Output]) -> Spread:

@@ -1,4 +1,4 @@
-"""Scopes of plans: which columns a relation has, which it names, and which of those are not its own.
+"""Scopes of plans: which columns a relation has, and which it names that are not its own.
 
 Inside a subquery expressions may name columns of the rows that it is asked about. A column of the
 same name within hides them; case does not count.
@@ -126,7 +126,9 @@ def free(node: Relation, declared: Declared) -> set[str]:
     return found
 
 
-def renamed(node: Relation, names: Mapping[str, str], declared: Declared) -> Relation:
+def renamed(  # noqa: C901  a case for each node
+    node: Relation, names: Mapping[str, str], declared: Declared
+) -> Relation:
     """Call columns of rows around a relation by other names, wherever it names them."""
     if not names:
         return node

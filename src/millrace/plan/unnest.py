@@ -180,7 +180,7 @@ class Questions:
         pairs = [same(Column(each), Column(name)) for name, each in self.columns.items()]
         return Join(kind, given, answers, both(pairs))
 
-    def asked(self, node: Relation) -> Relation:
+    def asked(self, node: Relation) -> Relation:  # noqa: C901  a case for each node
         """Return a relation for each question, with the columns of both."""
         if not self._named(node):
             alone = self.unnesting.relation(node)

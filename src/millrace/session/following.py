@@ -27,7 +27,8 @@ from millrace.errors import SourceError
 from millrace.time import SECOND, to_micros
 
 if TYPE_CHECKING:
-    from millrace.session.template import Rows, Template
+    from millrace.engine.given_rows import Rows
+    from millrace.session.template import Template
 
 SETTLE_NS = 300_000_000
 """A file that was written to less than that ago may be half written."""

@@ -8,10 +8,12 @@ import pyarrow as pa
 
 from millrace.engine.feeds import SET, parameter_schema
 from millrace.errors import PlanError, SchemaError
+from millrace.lang.clauses import AS_SETS_ARE_WRITTEN
 from millrace.lang.constants import NotOfTypeError, converter, hint_for
 from millrace.lang.words import Value, value_text
 from millrace.plan.expressions import Scalar
 from millrace.plan.nearest import nearest
+from millrace.session.template import ValueAt
 
 _WIDEST = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "float": "double"}
 
@@ -28,6 +30,7 @@ def constants_table(
                 f'parameter "{name}" does not exist',
                 detail=f"The parameters are {', '.join(kinds)}.",
                 hint=nearest(name, list(kinds)),
+                node=("parameter", name),
             )
         columns.append(_column(name, kinds[name], [row[at] for row in rows]))
     return pa.Table.from_arrays(columns, names=list(names))
@@ -46,9 +49,18 @@ def _column(name: str, kind: str, values: Sequence[Value]) -> pa.Array:
             raise PlanError(
                 f'parameter "{name}" of row {row + 1} is not {kind}',
                 detail=f"It is {value_text(value)}.",
-                hint=hint_for(widest) or "No row of this statement was taken.",
+                hint=_hint(value, widest, many=member != kind),
+                node=ValueAt(row, name),
             ) from cause
     return pa.array(found, arrow)
+
+
+def _hint(value: Value, kind: str, *, many: bool) -> str:
+    if many and not isinstance(value, tuple):
+        return AS_SETS_ARE_WRITTEN
+    if isinstance(value, tuple) and not many:
+        return "The parameter takes one value; in brackets there is a set."
+    return hint_for(kind) or "No row of this statement was taken."
 
 
 def _converted(value: Value, kind: str, *, many: bool) -> object:

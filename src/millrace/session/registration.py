@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from millrace.engine.catalog import TAKEN
 from millrace.engine.feeds import KEPT_ROWS, SET, Family, FeedSpec, Kind, parameter_schema
 from millrace.engine.streams import check_name
-from millrace.errors import NameTakenError, PlanError, UnknownNameError
+from millrace.errors import NameTakenError, PlanError
 from millrace.lang.errors import LanguageError
-from millrace.plan.bind import bind_selection, nearest, output_schema
-from millrace.plan.expressions import Literal
+from millrace.plan.bind import bind_selection, output_schema
+from millrace.plan.expressions import Literal, Parameter, walk
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
 from millrace.plan.relations import Relation, StreamOf
 from millrace.session.planning import planned_feed
 from millrace.session.query import Query
 from millrace.session.template import Template
+from millrace.session.unknown import unknown
 
 if TYPE_CHECKING:
     from millrace.engine.catalog import Catalog
@@ -77,17 +79,9 @@ class Registration:
         keep: int | None,
     ) -> Query:
         """Register one query."""
-        if not isinstance(asked, str | Selection):
-            return self._plan(asked, name=name, into=into, keep=keep)
-        try:
-            [one] = self._asked([asked])
-        except LanguageError as refusal:
-            from millrace.lang.relational.bound import (  # noqa: PLC0415  slow to import
-                BEYOND_SELECTIONS,
-            )
-
-            if not isinstance(asked, str) or refusal.code not in BEYOND_SELECTIONS:
-                raise
+        one = self._selected(asked)
+        if one is None:
+            assert not isinstance(asked, Selection), "a selection is one"
             return self._plan(asked, name=name, into=into, keep=keep)
         one = replace(one, text=str(asked))
         if name is not None:
@@ -107,6 +101,19 @@ class Registration:
                     raise  # otherwise somebody else has just taken that number
             else:
                 return Query(self._session, qid, own, own)
+
+    def _selected(self, asked: str | Selection | Relation | StreamOf) -> Asked | None:
+        """Return what was asked as a selection; None if it is more than one."""
+        if not isinstance(asked, str | Selection):
+            return None
+        try:
+            return self._asked([asked])[0]
+        except LanguageError as refusal:
+            from millrace.lang.relational import bound  # noqa: PLC0415  slow to import
+
+            if refusal.code not in bound.BEYOND_SELECTIONS:
+                raise
+            return None
 
     def _plan(
         self,
@@ -214,6 +221,7 @@ class Registration:
         )
         known = catalog.feeds.get(name)
         if known is None:
+            _require_use(name, selection, list(parameters))
             self._session.change({"do": "add feed", "feed": feed.to_json()})
         elif (known.kind, known.parameters, known.text) != ("template", feed.parameters, text):
             raise NameTakenError(
@@ -230,12 +238,7 @@ class Registration:
             return self.template(name, feed.text, dict(feed.parameters), keep=feed.keep)
         if name in population.names:
             return Query(self._session, population.names[name], self._feed_of(name), name)
-        known = [*catalog.feeds, *population.names]
-        raise UnknownNameError(
-            f'query "{name}" does not exist',
-            detail=f"There are {population.n_rows:,} standing queries.",
-            hint=nearest(name, known[:10_000]),
-        )
+        raise unknown(self._session, "query", name)
 
     def _feed_of(self, name: str) -> str:
         if name in self._catalog.feeds:
@@ -313,7 +316,7 @@ class Registration:
             changes.append({"do": "add feed", "feed": fresh.to_json()})
             feed = fresh
         elif kind == "query" or feed.kind != "shared":
-            raise NameTakenError(f'query "{into}" exists already')
+            raise NameTakenError(f'query "{into}" exists already', hint=TAKEN)
         for number, (each, answer) in enumerate(zip(asked, answers, strict=True)):
             _require_same_answer(feed, each.selection.stream, answer)
             family = Family(into, each.selection, each.types)
@@ -366,6 +369,21 @@ def _batch(types: tuple[str, ...], columns: list[pa.Array], n_rows: int) -> pa.R
     if not types:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * n_rows, pa.struct([])))
     return pa.RecordBatch.from_arrays(columns, schema=parameter_schema(types))
+
+
+def _require_use(template: str, selection: Selection, parameters: Sequence[str]) -> None:
+    """Refuse a parameter that the text does not use: its values would mean nothing."""
+    roots = [each.value for each in selection.outputs]
+    roots += [] if selection.condition is None else [selection.condition]
+    nodes = (each for root in roots for each in walk(root))
+    used = {each.number for each in nodes if isinstance(each, Parameter)}
+    for number, name in enumerate(parameters):
+        if number not in used:
+            raise PlanError(
+                f'parameter "{name}" of template "{template}" is not used',
+                hint=f"Write :{name} where its value belongs, or leave the parameter out.",
+                node=("parameter", name),
+            )
 
 
 def _require_same_answer(feed: FeedSpec, stream: str, answer: pa.Schema) -> None:

@@ -53,7 +53,9 @@ from millrace.session.following import read_rows
 from millrace.session.listing import listed
 from millrace.session.parameter_rows import constants_table
 from millrace.session.query import Query
+from millrace.session.statement_places import excerpt_for
 from millrace.session.template import QUERY, Template
+from millrace.session.unknown import unknown
 
 if TYPE_CHECKING:
     from millrace.session.session import Session
@@ -88,22 +90,26 @@ class Script:
             yield self.do(statement)
 
     def do(self, statement: Statement) -> Outcome:
-        """Do one statement."""
+        """Do one statement; an error shows the part of it that is meant."""
         try:
-            match statement:
-                case Show(what):
-                    return Outcome(statement, table=listed(self.session, what))
-                case Explain():
-                    return Outcome(statement, self._explained(statement))
-                case Read():
-                    return Outcome(statement, table=self._read(statement))
-                case _:
-                    return Outcome(statement, self._done(statement))
+            return self.outcome(statement)
         except LanguageError:
             raise  # it shows its place by itself
         except MillraceError as error:
-            error.add_note(f"in the statement at line {statement.written.line}")
+            error.show(excerpt_for(error, statement, self._columns(statement)))
             raise
+
+    def outcome(self, statement: Statement) -> Outcome:
+        """Do one statement."""
+        match statement:
+            case Show(what):
+                return Outcome(statement, table=listed(self.session, what))
+            case Explain():
+                return Outcome(statement, self._explained(statement))
+            case Read():
+                return Outcome(statement, table=self._read(statement))
+            case _:
+                return Outcome(statement, self._done(statement))
 
     def _done(self, statement: Statement) -> str:
         match statement:
@@ -125,13 +131,12 @@ class Script:
             case Drop():
                 return self._drop(statement)
             case Pause(name, resume):
-                query = self._standing(name, Query)
-                query.resume() if resume else query.pause()
+                found = self._query(name)
+                found.resume() if resume else found.pause()
                 return f'query "{name}" {"goes on" if resume else "is paused"}'
             case CreateView() | Register():
                 raise PlanError(
                     f"{str(statement).split('(')[0].split(' AS ')[0].strip()} is not executed yet",
-                    detail=f"The statement is at line {statement.written.line}.",
                     hint="This version runs streams, sinks, queries and templates.",
                 )
             case _:
@@ -168,16 +173,16 @@ class Script:
         kind = self.check_sink(asked)
         common: dict[str, Any] = {"name": asked.name, "fan_out": asked.fan_out}
         if kind == "parquet":
-            return ParquetSink(str(options.pop("path")), asked.queries, **common, **options)
+            return ParquetSink(options.pop("path"), asked.queries, **common, **options)
         if kind == "memory":
             return MemorySink(asked.queries, **common, **options)
         return CallbackSink(self._show, asked.queries, **common)
 
     def _change_rows(self, asked: InsertRows | InsertFile | UpdateRows | DeleteRows) -> str:
-        template = self._standing(asked.template, Template)
+        template = self.template(asked.template)
         match asked:
-            case InsertRows(_, rows, columns):
-                names = columns or tuple(name for name, _ in template.feed.parameters)
+            case InsertRows(_, rows, _):
+                names = self._columns(asked)
                 _require_width(asked, names, len(rows[0]))
                 table = constants_table(names, rows, template.feed.parameters)
                 return _inserted(template, table)
@@ -195,6 +200,13 @@ class Script:
                 template.delete(ids)
                 return f"{len(ids):,} queries deleted"
 
+    def _columns(self, statement: Statement) -> tuple[str, ...]:
+        """Return the parameters for which an INSERT gives values."""
+        if not isinstance(statement, InsertRows):
+            return ()
+        feed = self.session.engine.registry.catalog.feeds.get(statement.template)
+        return statement.columns or tuple(name for name, _ in (feed.parameters if feed else ()))
+
     def _selected(self, template: Template, where: Parsed) -> pa.Array:
         """Return the ids of the rows for which a condition is true."""
         return self._where(template.rows(), where).column(QUERY).combine_chunks()
@@ -207,23 +219,27 @@ class Script:
                 case "sink":
                     self.session.engine.delivery.detach(asked.name)
                 case "query":
-                    self._standing(asked.name, Query).drop()
+                    self._query(asked.name).drop()
                 case "template":
-                    self._standing(asked.name, Template).drop()
+                    self.template(asked.name).drop()
         except UnknownNameError:
             if not asked.if_exists:
                 raise
             return f'{asked.kind} "{asked.name}" does not exist'
         return f'{asked.kind} "{asked.name}" is dropped'
 
-    def _standing(self, name: str, kind: type[Any]) -> Any:  # noqa: ANN401  Query or Template
+    def template(self, name: str) -> Template:
+        """Return the template of that name, or say which ones there are."""
+        feed = self.session.engine.registry.catalog.feeds.get(name)
+        found = None if feed is None else self.session.standing(name)
+        if not isinstance(found, Template):
+            raise unknown(self.session, "template", name)
+        return found
+
+    def _query(self, name: str) -> Query:
         found = self.session.standing(name)
-        if not isinstance(found, kind):
-            word = "template" if kind is Template else "query"
-            raise UnknownNameError(
-                f'{word} "{name}" does not exist',
-                detail=f'"{name}" is a {"query" if kind is Template else "template"}.',
-            )
+        if not isinstance(found, Query):
+            raise unknown(self.session, "query", name)
         return found
 
     def _explained(self, asked: Explain) -> str:
@@ -293,4 +309,6 @@ def _require_width(asked: InsertRows, names: tuple[str, ...], width: int) -> Non
         raise PlanError(
             f'a row has {width} values and template "{asked.template}" {len(names)} parameters',
             detail=f"The parameters are {', '.join(names)}.",
+            hint="A set is written in brackets of its own: (('ACME', 'BOLT'), 5).",
+            node=("value", 0, 0),
         )

@@ -16,7 +16,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -24,7 +23,9 @@ import pyarrow as pa
 from millrace.connectors.compiled import compile_readers
 from millrace.connectors.files import Files
 from millrace.connectors.named import check_connector, files_source
-from millrace.connectors.sinks.sink import Sink
+from millrace.connectors.sinks.memory import MemorySink
+from millrace.connectors.sinks.parquet import ParquetSink
+from millrace.connectors.sinks.sink import FanOut, Sink
 from millrace.engine.backend import Backend, Binding, Run
 from millrace.engine.decide import horizons
 from millrace.engine.delivery import Delivery
@@ -43,13 +44,21 @@ from millrace.operators.typed_function import TypedFunction
 from millrace.plan.bind import bind_selection
 from millrace.plan.nodes import Selection
 from millrace.schema import Column, Schema, type_named
+from millrace.session.arguments import (
+    ids_of,
+    require_asked,
+    require_sink,
+    require_text,
+    root_of,
+)
 from millrace.session.following import Following
 from millrace.session.query import Query
+from millrace.session.reading import no_answers
 from millrace.session.registration import Registration
 from millrace.session.template import Template
 from millrace.state.fence import Fence
 from millrace.state.merge import LAST_TIME
-from millrace.state.root import Root, open_root
+from millrace.state.root import Root
 from millrace.state.run_store import RunStore
 from millrace.state.store import scan
 from millrace.time import Clock, WallClock, to_micros
@@ -80,7 +89,7 @@ class Session:
         clock: Clock | None = None,
         threads: bool = True,
     ) -> None:
-        self._root = open_root(Path(root)) if isinstance(root, str | os.PathLike) else root
+        self._root = root_of(root)
         self._clock = clock or WallClock()
         self.updating = threading.RLock()
         self.followers: list[Following] = []
@@ -177,6 +186,7 @@ class Session:
             How many rows of answers are kept for `Query.results`, beside what sinks get; by
             default 10,000 of its own feed, or as many as the shared feed keeps.
         """
+        require_asked(asked)
         return self._registration.query(asked, name=name, into=into, keep=keep)
 
     def queries(
@@ -191,6 +201,8 @@ class Session:
 
         A query that stands in the feed already, under the same name, is left as it is.
         """
+        for each in texts:
+            require_asked(each)
         return self._registration.queries(texts, into=into, names=names, keep=keep)
 
     def template(
@@ -214,6 +226,7 @@ class Session:
         keep
             How many rows of answers are kept for readers, beside what sinks get.
         """
+        require_text("the text of a template", text)
         declared = {**(parameters or {}), **more}
         return self._registration.template(name, text, declared, keep=keep)
 
@@ -227,11 +240,16 @@ class Session:
 
     def drop_queries(self, qids: Iterable[int]) -> None:
         """Remove queries by their ids, all or none."""
-        ids = pa.record_batch({"qid": pa.array(list(qids), pa.uint64())})
+        ids = pa.record_batch({"qid": pa.array(ids_of(qids), pa.uint64())})
         self.record([{"do": "drop queries", "rows": 0}], [ids])
 
     def sink(self, sink: Sink) -> None:
         """Deliver answers to a sink, from where its cursor stands."""
+        require_sink(sink)
+        if isinstance(sink, MemorySink):
+            sink.nothing_of = self._nothing_of
+        if isinstance(sink, ParquetSink):
+            sink.require_place(self.engine.delivery.next_epoch(sink, self.engine.manifest))
         self.engine.delivery.attach(sink)
 
     def start(self) -> Run:
@@ -338,6 +356,11 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _nothing_of(self, query: str, fan_out: FanOut) -> pa.Table | None:
+        """Return the table that a sink has of a query that matched nothing, if there is one."""
+        feed = self.engine.registry.catalog.feeds.get(query)
+        return None if feed is None else no_answers(feed, fan_out)
 
     def _opened(self, settings: Settings, *, threads: bool) -> Engine:
         """Read what the root holds."""

@@ -11,18 +11,20 @@ A call changes all its rows or none; a row that does not fit is named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.engine.feeds import Family, FeedSpec
+from millrace.engine.given_rows import Rows, table_of
 from millrace.errors import PlanError, SchemaError
 from millrace.plan.bind import nearest
 from millrace.plan.nodes import Selection
 from millrace.schema import MISFITS
+from millrace.session.arguments import ids_of
 from millrace.session.following import Following, difference
 from millrace.session.query import Query
 from millrace.session.reading import answers
@@ -30,8 +32,14 @@ from millrace.session.reading import answers
 if TYPE_CHECKING:
     from millrace.session.session import Session
 
-Rows: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, list[Any]] | list[dict[str, Any]]
 QUERY = "_query"
+
+
+class ValueAt(NamedTuple):
+    """Which value was refused: the row, counted from 0, and the parameter."""
+
+    row: int
+    parameter: str
 
 
 class Template:
@@ -97,14 +105,14 @@ class Template:
 
     def fit(self, rows: Rows) -> pa.RecordBatch:
         """Bring rows of parameters into the declared types, or name the one that does not fit."""
-        return self._constants(_table(rows), dict(self.feed.parameters))
+        return self._constants(table_of(rows, "rows of parameters"), dict(self.feed.parameters))
 
     def update(self, rows: Rows) -> None:
         """Give queries, named by the column `_query`, other parameters; they keep their ids.
 
         Columns that are not given keep their values.
         """
-        given = _table(rows)
+        given = table_of(rows, "rows of parameters")
         if QUERY not in given.column_names:
             raise SchemaError(
                 f'column "{QUERY}" is missing',
@@ -114,7 +122,7 @@ class Template:
             self._update(given)
 
     def _update(self, given: pa.Table) -> None:
-        ids = given.column(QUERY).cast(pa.uint64()).combine_chunks()
+        ids = pa.array(ids_of(given.column(QUERY)), pa.uint64())
         before = self._rows_of(ids)
         some = {name: kind for name, kind in self.feed.parameters if name in given.column_names}
         changed = self._constants(given.drop_columns([QUERY]), some)
@@ -124,7 +132,7 @@ class Template:
         ]
         names = [f"p{at}" for at in range(len(columns))]
         table = pa.RecordBatch.from_arrays(
-            [ids if isinstance(ids, pa.Array) else ids.chunk(0), *map(_one, columns)],
+            [ids, *map(_one, columns)],
             names=["qid", *names],
         )
         change = {"do": "change queries", "family": self.family.to_json(), "rows": 0}
@@ -132,7 +140,7 @@ class Template:
 
     def delete(self, ids: Iterable[int] | pa.Array) -> None:
         """Remove queries by their ids."""
-        listed = ids.to_pylist() if isinstance(ids, pa.Array | pa.ChunkedArray) else list(ids)
+        listed = ids_of(ids)
         self._require_own(listed)
         self._session.drop_queries(listed)
 
@@ -163,7 +171,7 @@ class Template:
 
     def query(self, qid: int) -> Query:
         """Return a handle on one of its queries."""
-        self._require_own([qid])
+        self._require_own(ids_of([qid]))
         return Query(self._session, qid, self.name)
 
     def results(self, last: int | None = None) -> pa.Table:
@@ -225,15 +233,17 @@ def fitted(values: pa.Array, name: str, kind: str, template: str) -> pa.Array:
             f'parameter "{name}" of row {row + 1} is NULL',
             detail=f'Template "{template}" compares it, and nothing compares with NULL.',
             hint="Leave the row out.",
+            node=ValueAt(row, name),
         )
     try:
-        found = values if values.type == target else values.cast(target)
+        found = values if values.type == target else _cast(values, target)
     except MISFITS as cause:
         row, value = _first_misfit(values, target)
         raise PlanError(
             f'parameter "{name}" of row {row + 1} is not {kind}',
             detail=f"It is {value!r}.",
             hint="No row of this call was taken.",
+            node=ValueAt(row, name),
         ) from cause
     if pa.types.is_list(target) and found.flatten().null_count:
         at = pc.index(pc.is_null(found.flatten()), value=True).as_py()
@@ -242,8 +252,36 @@ def fitted(values: pa.Array, name: str, kind: str, template: str) -> pa.Array:
             f'parameter "{name}" of row {row + 1} has a NULL in its set',
             detail=f'Template "{template}" compares it, and nothing compares with NULL.',
             hint="Leave it out of the set.",
+            node=ValueAt(row, name),
         )
     return found
+
+
+def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast values; a text is no number, also if it looks like one, and neither is TRUE."""
+    if len(values) and _strange(values.type, target):
+        message = f"{values.type} is not {target}"
+        raise pa.ArrowInvalid(message)
+    return values.cast(target)
+
+
+def _strange(source: pa.DataType, target: pa.DataType) -> bool:
+    if pa.types.is_dictionary(source):
+        return _strange(source.value_type, target)
+    if pa.types.is_list(target) or pa.types.is_large_list(target):
+        return hasattr(source, "value_type") and _strange(source.value_type, target.value_type)
+    truths = pa.types.is_boolean(source), pa.types.is_boolean(target)
+    return truths[0] != truths[1] if any(truths) else _is_text(source) and _is_number(target)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    tests = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal
+    return any(test(kind) for test in tests)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    tests = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
+    return any(test(kind) for test in tests)
 
 
 def _first_misfit(values: pa.Array, target: pa.DataType) -> tuple[int, Any]:
@@ -252,29 +290,12 @@ def _first_misfit(values: pa.Array, target: pa.DataType) -> tuple[int, Any]:
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            values.slice(low, middle - low).cast(target)
+            _cast(values.slice(low, middle - low), target)
         except MISFITS:
             high = middle
         else:
             low = middle
     return low, values[low].as_py()
-
-
-def _table(rows: Rows) -> pa.Table:
-    if isinstance(rows, pa.Table):
-        return rows
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
-    try:
-        if isinstance(rows, Mapping):
-            return pa.table(dict(rows))
-        return pa.Table.from_pylist(list(rows))
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as cause:
-        raise PlanError(
-            "rows of parameters cannot be read",
-            detail=f"{cause}.",
-            hint="Give each column values of one type. No row of this call was taken.",
-        ) from cause
 
 
 def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:

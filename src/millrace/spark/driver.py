@@ -25,7 +25,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from millrace.engine.backend import Binding
+from millrace.engine.backend import Binding, Outage
 from millrace.engine.decide import next_due
 from millrace.engine.epoch import Engine
 from millrace.errors import (
@@ -41,6 +41,7 @@ from millrace.spark import union
 from millrace.spark.checkpoint import Checkpoint
 from millrace.spark.control import ControlFile
 from millrace.spark.execution import SparkExecution
+from millrace.spark.outages import Outages
 from millrace.spark.pacing import Pacing
 from millrace.state.run_file import forget
 from millrace.time import SECOND, WallClock
@@ -62,6 +63,15 @@ def _worth_logging(record: logging.LogRecord) -> bool:
 
 
 logging.getLogger("py4j.clientserver").addFilter(_worth_logging)
+
+
+def brief(cause: BaseException) -> str:
+    """Say in one line what went wrong; Spark's messages are whole stacks of Java."""
+    if isinstance(cause, MillraceError):
+        return f"{cause.message}: {cause.detail}" if cause.detail else cause.message
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    ours = [line.partition("Error: ")[2] for line in lines if line.startswith("millrace.")]
+    return (ours or lines or [type(cause).__name__])[-1 if ours else 0][:300]
 
 
 class _StoppingError(MillraceError):
@@ -87,12 +97,14 @@ class SparkRun:
         self._query_lock = threading.RLock()
         self._stopping = threading.Event()
         self._ended = threading.Event()
+        self._up = threading.Event()
         self._failure: BaseException | None = None
         engine.wait = self._wait
         self._directory = tempfile.TemporaryDirectory(prefix="millrace-")
         scratch = Path(self._directory.name)
         self._control = ControlFile(scratch / "control.json")
         self._pacing = Pacing(engine.settings, scratch / "pace.json")
+        self._outages = Outages(scratch)
         try:
             self.nudge()
             self._query = self._start_query()
@@ -112,9 +124,19 @@ class SparkRun:
         return self._query
 
     @property
+    def up(self) -> bool:
+        """Whether Spark has called an epoch: everything that a start takes is done."""
+        return self._up.is_set()
+
+    @property
     def failure(self) -> BaseException | None:
         """What last went wrong outside of an epoch, if it has not been overcome."""
         return self._failure
+
+    @property
+    def outages(self) -> Mapping[str, Outage]:
+        """The streams whose sources cannot be looked at now."""
+        return self._outages.now
 
     def nudge(self) -> None:
         """Let Spark call an epoch, though no row may have arrived.
@@ -163,6 +185,7 @@ class SparkRun:
 
     def _epoch(self, batch: DataFrame, number: int) -> None:
         """Run one epoch; Spark calls this in a thread of its own."""
+        self._up.set()
         with self._epoch_lock, contextlib.suppress(_StoppingError):
             if not self._stopping.is_set():
                 self._run_epoch(batch, number)
@@ -214,6 +237,7 @@ class SparkRun:
         )
 
     def _start_query(self) -> StreamingQuery:
+        self._outages.forget()
         self._pacing.bind(self._bindings)
         chunks = self._union(self._bindings, self._functions)
         writer = chunks.writeStream.foreachBatch(self._epoch)
@@ -230,9 +254,10 @@ class SparkRun:
 
     def _supervise(self) -> None:
         """Start the query again whenever it ends by itself."""
-        restarts, started = 0, time.monotonic()
+        restarts, started, told = 0, time.monotonic(), ""
         while not self._ended.wait(POLL_SECONDS):
             cause = self._cause_of_end()
+            self._outages.look()
             if cause is None:
                 self._follow_pace()
                 continue
@@ -243,7 +268,11 @@ class SparkRun:
             restarts = 0 if time.monotonic() - started > STEADY_SECONDS else restarts + 1
             backoff = self._engine.settings.backoff / SECOND
             pause = min(backoff * 2 ** min(restarts, 8), LONGEST_BACKOFF)
-            _logger.warning("query ended, starting again: wait=%.1fs cause=%s", pause, cause)
+            words = brief(cause)
+            level = logging.INFO if restarts and words == told else logging.WARNING
+            _logger.log(level, "query ended, starting again: wait=%.1fs cause=%s", pause, words)
+            _logger.debug("why the query ended", exc_info=cause)
+            told = words
             if self._ended.wait(pause):
                 return
             self._start_again()

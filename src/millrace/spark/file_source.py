@@ -3,7 +3,8 @@
 Listing happens in the process in which Spark plans; what it found is durable before it is
 offered (`connectors.discovery`). An offset is the number of splits consumed. How many rows an
 epoch may take is read from a small file that the driver keeps (`pace`), so the size of epochs
-follows their measured cost without a restart.
+follows their measured cost without a restart. A directory that cannot be listed now offers
+nothing new, and says so (`spark.outages`).
 
 A descriptor is a stretch of consecutive splits: one task reads it in order.
 """
@@ -21,6 +22,8 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from millrace.connectors.discovery import DiscoveryOptions, Listing
 from millrace.connectors.files import Files
 from millrace.connectors.splits import FileSplit
+from millrace.errors import OutageError, SourceError
+from millrace.spark.outages import OutageNote
 from millrace.state.root import open_root
 
 FORMAT = "millrace_files"
@@ -60,6 +63,7 @@ class FileReader(DataSourceStreamReader):
     def __init__(self, options: dict[str, str]) -> None:
         self._options = options
         self._listing: Listing | None = None
+        self._outage = OutageNote(Path(options["pace"]).parent, options["stream"])
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  Spark's name
         """Return the offset before the first file."""
@@ -69,7 +73,7 @@ class FileReader(DataSourceStreamReader):
         """Return where the next epoch should end."""
         listing = self._listed()
         if listing.n_splits - start["splits"] < self._tasks():
-            listing.refresh()
+            self._refresh(listing)
         rows = read_pace(self._options["pace"], self._options["stream"])
         return {"splits": listing.advance(start["splits"], rows)}
 
@@ -86,6 +90,15 @@ class FileReader(DataSourceStreamReader):
         assert isinstance(partition, Stretch), "partitions come from this reader"
         yield (partition.descriptor,)
 
+    def _refresh(self, listing: Listing) -> None:
+        """Look for new files; a source that cannot be looked at has none for now."""
+        try:
+            listing.refresh()
+        except (SourceError, OutageError) as error:
+            self._outage.write(error)
+        else:
+            self._outage.clear()
+
     def _tasks(self) -> int:
         return int(self._options["tasks"])
 
@@ -96,7 +109,8 @@ class FileReader(DataSourceStreamReader):
                 pattern=source.path, form=source.format, settle=source.settle
             )
             root = open_root(self._options["root"])
-            self._listing = Listing(root, self._options["listing"], options)
+            warn = self._outage.warn
+            self._listing = Listing(root, self._options["listing"], options, warn=warn)
         return self._listing
 
 

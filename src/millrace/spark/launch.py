@@ -6,15 +6,21 @@ what speed and quiet depend on. The figures were measured with Spark 4.3 on two 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
-from pyspark import SparkConf, SparkContext
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext, java_gateway
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from millrace.errors import MachineError
@@ -87,6 +93,8 @@ _LOCAL: dict[str, str] = {
 # Plain local mode gives a task up at its first failure; a worker's death is worth another try.
 _TASK_ATTEMPTS = 4
 
+LAST_TASKS_SECONDS = 5.0
+
 
 def local_spark(
     *,
@@ -95,6 +103,7 @@ def local_spark(
     memory: str = "1g",
     log_level: str = "error",
     java_options: str | None = None,
+    log: Path | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start Spark in a JVM of its own on this machine.
@@ -111,6 +120,9 @@ def local_spark(
         What Spark's JVM writes to the terminal: error, warn, info, debug.
     java_options
         Options for the JVM; by default the archive of classes, where `millrace warm` made one.
+    log
+        The file that is appended to with what the JVM and Spark's Python processes write; by
+        default the terminal. A JVM that runs in this process's name already keeps its own.
     extra
         Further settings. They win over `ADVISED` and `spark.master`, not over `REQUIRED`.
 
@@ -143,10 +155,49 @@ def local_spark(
     imports = threading.Thread(target=_import_the_engine, daemon=True)
     imports.start()
     with _environment():
+        if log is not None:
+            _launch_jvm(configuration, log)
         session = SparkSession.builder.config(conf=configuration).getOrCreate()
     imports.join()
     check_session(session)
     return session
+
+
+def stop_spark(session: SparkSession) -> None:
+    """Stop a session when the tasks that were cancelled have ended, as they soon do.
+
+    A task that reports to a scheduler that is gone leaves a stack on the JVM's error output.
+    """
+    deadline = time.monotonic() + LAST_TASKS_SECONDS
+    with contextlib.suppress(Py4JError, OSError):
+        while _n_running(session) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        session.stop()
+
+
+def _n_running(session: SparkSession) -> int:
+    """Count the tasks that run now."""
+    tracker = session.sparkContext._jsc.sc().statusTracker()
+    return sum(int(each.numRunningTasks()) for each in tracker.getExecutorInfos())
+
+
+_launch_gateway: Callable[[SparkConf, dict[str, Any]], Any] = java_gateway.launch_gateway
+
+
+def _launch_jvm(configuration: SparkConf, log: Path) -> None:
+    """Start the JVM with its output, which its Python processes share, in a file."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        popen = {"stdout": file, "stderr": file}
+        try:
+            gateway = SparkContext._gateway or _launch_gateway(configuration, popen)
+        except PySparkException as cause:
+            raise MachineError(
+                "the JVM that Spark runs in has not started",
+                detail=f"{cause}.",
+                hint=f"What it wrote is in {log}; `millrace doctor` looks for what is missing.",
+            ) from cause
+        SparkContext._ensure_initialized(gateway=gateway)
 
 
 def check_session(session: SparkSession) -> None:

@@ -8,7 +8,7 @@ first has it: that is the only synchronisation which manifests and terms need.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from millrace.state.posix_root import PosixRoot
 __all__ = ["Data", "Entries", "Entry", "MissingError", "Part", "Root", "check_name", "open_root"]
 
 
+@runtime_checkable
 class Root(Protocol):
     """Named files that appear whole, durably, and at most once."""
 

@@ -17,7 +17,7 @@ SCHEMA = "symbol text, price double, ts timestamp"
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
-def trades(first_second: int, *prices: float | None) -> pa.Table:
+def make_trades(first_second: int, *prices: float | None) -> pa.Table:
     """One trade a second; a price of None stands for a row without a time."""
     times = [
         None if price is None else NOON + timedelta(seconds=first_second + second)
@@ -50,6 +50,12 @@ def declare(session: millrace.Session, answers: Path) -> LocalRun:
 
 
 @pytest.fixture
+def trades() -> Callable[..., pa.Table]:
+    """Make rows, one trade a second."""
+    return make_trades
+
+
+@pytest.fixture
 def declared_in() -> Callable[[millrace.Session, Path], LocalRun]:
     """Declare what the root holds, once more, and start."""
     return declare
@@ -61,9 +67,9 @@ def running(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "root"
     with millrace.Session(place) as session:
         run = declare(session, tmp_path / "answers")
-        run.feed(trades=trades(0, 99.0, 101.0, 102.0))
-        run.feed(trades=trades(60, 103.0, None, 50.0))
-        run.feed(trades=trades(1, 104.0))
+        run.feed(trades=make_trades(0, 99.0, 101.0, 102.0))
+        run.feed(trades=make_trades(60, 103.0, None, 50.0))
+        run.feed(trades=make_trades(1, 104.0))
         yield place
 
 
@@ -73,7 +79,7 @@ def root(tmp_path: Path) -> Path:
     place = tmp_path / "root"
     with millrace.Session(place) as session:
         run = declare(session, tmp_path / "answers")
-        run.feed(trades=trades(0, *(float(price) for price in range(90, 110))))
-        run.feed(trades=trades(60, 103.0, None, 50.0))
-        run.feed(trades=trades(1, 104.0))
+        run.feed(trades=make_trades(0, *(float(price) for price in range(90, 110))))
+        run.feed(trades=make_trades(60, 103.0, None, 50.0))
+        run.feed(trades=make_trades(1, 104.0))
     return place

@@ -139,3 +139,58 @@ def test_a_directory_that_does_not_exist_is_not_made(
     assert status == 1
     assert "does not exist" in capsys.readouterr().err
     assert not (tmp_path / "gone").exists()
+
+
+def test_dead_letters_are_listed_with_their_reasons(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(root), "--dead-letters"]) == 0
+    page = capsys.readouterr().out
+    main(["inspect", str(root), "--dead-letters", "--json"])
+    [letter] = json.loads(capsys.readouterr().out)["dead letters"]
+
+    assert "dead letters" in page
+    assert "1 rows" in page
+    assert letter["stream"] == "trades"
+    assert letter["source"] == "feed"
+    assert letter["position"] == 1
+    assert "ts" in letter["reason"]
+    assert "ACME" in letter["raw"]
+    assert letter["came"].startswith("20")
+
+
+def test_late_rows_are_listed_by_stream(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(root), "--late"]) == 0
+    page = capsys.readouterr().out
+    main(["inspect", str(root), "--late", "5", "--json"])
+    [row] = json.loads(capsys.readouterr().out)["trades"]
+
+    assert "late rows of trades" in page
+    assert (row["symbol"], row["price"]) == ("ACME", 104.0)
+    assert row["ts"] == "2024-05-01T12:00:01+00:00"
+
+
+def test_the_newest_dead_letters_come_first_and_no_more_than_asked(
+    root: Path,
+    capsys: pytest.CaptureFixture[str],
+    declared_in: Callable[[millrace.Session, Path], LocalRun],
+    trades: Callable[..., pa.Table],
+) -> None:
+    with millrace.Session(root) as session:
+        run = declared_in(session, root.parent / "answers")
+        run.feed(trades=trades(90, None, None))
+
+    main(["inspect", str(root), "--dead-letters", "2", "--json"])
+
+    found = json.loads(capsys.readouterr().out)["dead letters"]
+    assert [each["position"] for each in found] == [1, 0]
+
+
+def test_a_root_without_rejects_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with millrace.Session(tmp_path / "root"):
+        pass
+
+    main(["inspect", str(tmp_path / "root"), "--dead-letters"])
+    main(["inspect", str(tmp_path / "root"), "--late"])
+
+    assert capsys.readouterr().out == "no dead letters\nno late rows\n"

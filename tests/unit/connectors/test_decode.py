@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from millrace.connectors import decode
 from millrace.connectors.decode import (
     FileSplit,
     decode_json_column,
@@ -18,7 +20,7 @@ from millrace.connectors.decode import (
     whole_file,
 )
 from millrace.connectors.splits import CutOptions, cut_file, format_of
-from millrace.errors import SourceError
+from millrace.errors import OutageError, SourceError
 from millrace.kernels.cells import decode_base64, gather
 from millrace.kernels.csv_scan import scan_records
 from millrace.kernels.json_scan import scan_objects
@@ -87,6 +89,33 @@ def test_a_file_that_is_gone_is_named(split: FileSplit) -> None:
     Path(split.path).unlink()
 
     with pytest.raises(SourceError, match=r'file ".*a.ndjson" cannot be opened'):
+        list(read_split(split, SCHEMA))
+
+
+def test_a_file_whose_directory_is_gone_is_an_outage_and_read_when_it_is_back(
+    split: FileSplit, tmp_path: Path
+) -> None:
+    directory, away = Path(split.path).parent, tmp_path.parent / f"{tmp_path.name}-away"
+    before = [each.rows for each in read_split(split, SCHEMA)]
+    directory.rename(away)
+
+    with pytest.raises(OutageError, match=r'directory ".*" cannot be listed now'):
+        list(read_split(split, SCHEMA))
+
+    away.rename(directory)
+    assert [each.rows for each in read_split(split, SCHEMA)] == before
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT])
+def test_storage_that_does_not_answer_is_an_outage(
+    split: FileSplit, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def silent(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(decode, "read_ndjson", silent)
+
+    with pytest.raises(OutageError, match=r'file ".*a.ndjson" cannot be read now'):
         list(read_split(split, SCHEMA))
 
 

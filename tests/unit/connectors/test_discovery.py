@@ -250,3 +250,19 @@ def test_a_file_that_is_written_again_is_told_once(
     told = [each.getMessage() for each in caplog.records]
     assert len(told) == 1
     assert "a.ndjson" in told[0]
+
+
+def test_a_directory_that_is_away_for_a_while_costs_no_file(root: Root, data: Path) -> None:
+    put(data, "a.ndjson", seconds=1)
+    listed = listing(root, data)
+    listed.refresh()
+    away = data.rename(data.parent / "away")
+    put(away, "b.ndjson", seconds=2)
+
+    with pytest.raises(SourceError, match="cannot be listed"):
+        listed.refresh()
+
+    assert names(listed) == ["a.ndjson"]
+    away.rename(data)
+    assert listed.refresh() == 2
+    assert names(listed) == ["a.ndjson", "b.ndjson"]

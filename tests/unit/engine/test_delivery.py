@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -392,3 +394,28 @@ def test_a_query_declared_anew_with_other_columns_delivers_both(start: Start) ->
     delivery.pump()
 
     assert ["price" in table.column_names for table in tables] == [True, False]
+
+
+def test_a_drain_tries_a_failing_sink_at_once_and_does_not_wait_for_it(
+    writer: ResultWriter, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = Recorder()
+    recorder.failing = True
+    delivery = start(writer.root, CallbackSink(recorder, "big", name="calls"), threads=True)
+    with caplog.at_level(logging.WARNING):
+        delivery.committed(writer.commit("big"))
+        began = time.monotonic()
+        while only(delivery).n_failures < 9 and time.monotonic() - began < 60:
+            time.sleep(0.01)  # by now the pauses are of many seconds
+
+        began = time.monotonic()
+        first = delivery.drain(60.0)
+        recorder.failing = False
+        second = delivery.drain(60.0)
+
+    assert (first, second) == (False, True)
+    assert time.monotonic() - began < 20
+    assert recorder.epochs == [0]
+    told = [each.getMessage() for each in caplog.records]
+    failing = "sink failing sink=calls error=ConnectionError: the other side is away"
+    assert told == [failing, "sink goes on sink=calls"]

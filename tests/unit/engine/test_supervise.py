@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 
 import pytest
@@ -72,3 +73,14 @@ def test_failures_of_the_machine_blame_nobody_and_are_given_up_in_the_end() -> N
     with pytest.raises(ExecutionError):
         supervision.failed(full)
     assert waits == [1, 2, 3]
+
+
+def test_a_failure_that_goes_on_is_a_warning_once(caplog: pytest.LogCaptureFixture) -> None:
+    supervision = Supervision(lambda _: None)
+    error = ExecutionError("a task failed: no disk", signature="disk", blames_query=False)
+
+    with caplog.at_level(logging.INFO):
+        for _ in range(3):
+            supervision.failed(error)
+
+    assert [each.levelname for each in caplog.records] == ["WARNING", "INFO", "INFO"]

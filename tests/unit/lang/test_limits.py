@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from contextlib import suppress
 
 import pytest
@@ -143,3 +144,22 @@ def test_nothing_but_our_own_errors_gets_out(streams: dict[str, Schema], text: s
 @given(st.text(ODD, max_size=30))
 def test_noise_is_refused_in_words(streams: dict[str, Schema], text: str) -> None:
     said(text, streams)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "size > " + "+".join(["1"] * 8_000),
+        " OR ".join(f"amount = {number}.5" for number in range(4_000)),
+        " OR ".join(f"size IN ({number}, 7)" for number in range(4_000)),
+    ],
+)
+def test_the_shape_of_a_long_text_takes_time_as_it_is_long(
+    condition: str, streams: dict[str, Schema]
+) -> None:
+    began = time.process_time()
+
+    shape, literals = Shapes(streams).shape_of(SELECT + condition)
+
+    assert len(shape.slots) == len(literals)
+    assert time.process_time() - began < 20  # and not minutes, as if each looked at all others

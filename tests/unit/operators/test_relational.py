@@ -40,7 +40,7 @@ def executed(streams: Sequence[StreamOf], world: Worlds, ends: Sequence[int]) ->
     for begin, end in zip([0, *ends], ends, strict=False):
         run = Run(slab_of(world, begin, end, state))
         for node, found in zip(nodes, told, strict=True):
-            found += rows_told(plan.stream(node, run))
+            found.extend(rows_told(plan.stream(node, run)))
         state.settle(end)
     return told
 

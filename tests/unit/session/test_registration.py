@@ -347,10 +347,33 @@ def test_rows_are_changed_and_deleted_by_their_ids(program: Program) -> None:
 REFUSED: dict[str, tuple[Callable[[Template], object], type[MillraceError], str]] = {
     "a value that does not fit": (
         lambda alert: alert.insert({"sym": ["x", "y"], "low": ["1", "dear"]}), PlanError,
-        'parameter "low" of row 2 is not double'),
+        'parameter "low" of row 1 is not double'),
+    "a text that looks like a number": (
+        lambda alert: alert.insert({"sym": ["x"], "low": ["5"]}), PlanError, "It is '5'."),
+    "a truth for a number": (
+        lambda alert: alert.insert({"sym": ["x"], "low": [True]}), PlanError, "It is True."),
     "the value itself": (
-        lambda alert: alert.insert({"sym": ["x", "y", "z"], "low": ["1", "2", "dear"]}), PlanError,
-        "It is 'dear'."),
+        lambda alert: alert.insert({"sym": [b"x", b"y", b"\xff"], "low": [1, 2, 3]}), PlanError,
+        "It is b'\\xff'."),
+    "numbers for rows": (
+        lambda alert: alert.insert([1, 2]), PlanError,
+        "rows of parameters cannot be read from a list of int"),
+    "nothing for rows": (
+        lambda alert: alert.insert(None), PlanError, "cannot be read from None"),
+    "a text for rows": (
+        lambda alert: alert.insert("x"), PlanError, "cannot be read from str"),
+    "values instead of columns": (
+        lambda alert: alert.insert({"sym": "x", "low": 1.0}), PlanError, "Give columns such as"),
+    "a name for an id": (
+        lambda alert: alert.delete(["a"]), SchemaError, "'a' is not the id of a query"),
+    "no list of ids": (
+        lambda alert: alert.delete(5), PlanError, "ids of queries cannot be the number 5"),
+    "an update of a name": (
+        lambda alert: alert.update({"_query": ["a"], "low": [1.0]}), SchemaError,
+        "'a' is not the id of a query"),
+    "an update of a negative id": (
+        lambda alert: alert.update({"_query": [-1], "low": [1.0]}), SchemaError,
+        "-1 is not the id of a query"),
     "NULL": (
         lambda alert: alert.insert({"sym": ["x", None], "low": [1.0, 2.0]}), PlanError,
         'parameter "sym" of row 2 is NULL'),
@@ -372,7 +395,7 @@ REFUSED: dict[str, tuple[Callable[[Template], object], type[MillraceError], str]
         "query 1 is given twice"),
     "an update that does not fit": (
         lambda alert: alert.update({"_query": [1, 2], "low": ["1", "?"]}), PlanError,
-        'parameter "low" of row 2 is not double'),
+        'parameter "low" of row 1 is not double'),
     "deleting a stranger": (
         lambda alert: alert.delete([1, 3]), SchemaError, 'template "alert" has no query 3'),
     "a handle on a stranger": (

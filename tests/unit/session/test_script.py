@@ -121,3 +121,66 @@ def test_what_does_not_fit_is_named_and_nothing_is_taken(
     assert [rows(script, f"SELECT * FROM {name}") for name in ("alert", "sets", "times")] == [
         []
     ] * 3
+
+
+PLACED = {
+    "CREATE QUERY q AS SELECT n FROM t;\nCREATE QUERY q AS SELECT symbol FROM t": (
+        'query "q" exists already', "  2 | CREATE QUERY q AS", 13, 1, "Drop it first"),
+    "DROP QUERY alrt": ('query "alrt" does not exist', "  1 | DROP QUERY alrt", 11, 4, ""),
+    "DROP QUERY alert": (
+        'query "alert" does not exist', '"alert" is a template.', 11, 5, ""),
+    "DROP TEMPLATE alrt": (
+        'template "alrt" does not exist', '"alert", "sets", "times"', 14, 4, '"alert"?'),
+    "EXPLAIN QUERY big": ('query "big" does not exist', "There are no queries.", 14, 3, ""),
+    "INSERT INTO alrt VALUES ('A', 1)": (
+        'template "alrt" does not exist', '"alert", "sets", "times"', 12, 4, '"alert"?'),
+    "INSERT INTO alrt FROM 'x.csv'": ('template "alrt" does not exist', "1 |", 12, 4, '"alert"?'),
+    "INSERT INTO alert VALUES ('A', 1), ('B', TRUE)": (
+        'parameter "low" of row 2 is not double', "It is TRUE.", 41, 4, ""),
+    "INSERT INTO alert (low, sym) VALUES (1, NULL)": (
+        'parameter "sym" of row 1 is NULL', "1 |", 40, 4, "Leave the row out."),
+    "INSERT INTO alert (sym, lo) VALUES ('A', 1)": (
+        'parameter "lo" does not exist', "sym, low", 24, 2, '"low"?'),
+    "INSERT INTO sets VALUES ('A', 'B', 5)": (
+        "a row has 3 values", "syms, n", 25, 3, "(('ACME', 'BOLT'), 5)"),
+    "INSERT INTO sets VALUES ('A', 5)": (
+        'parameter "syms" of row 1 is not text[]', "1 |", 25, 3, "('ACME', 'BOLT')"),
+    "INSERT INTO sets VALUES (ARRAY['A', 'B'], 5)": (
+        "a constant was expected here", "1 |", 25, 5, "('ACME', 'BOLT')"),
+    "CREATE SINK s TO parquet(pth => '/x')": (
+        'option "pth" of parquet does not exist', "path", 25, 3, '"path"?'),
+    "CREATE SINK s TO parquet()": (
+        'option "path" of parquet is missing', "path", 17, 7, "Write parquet(path => ...)."),
+    "CREATE SINK s TO parket(path => '/x')": (
+        'sink "parket" does not exist', "parquet", 17, 6, '"parquet"?'),
+    "CREATE SINK s FOR nope TO memory()": (
+        'query "nope" does not exist', '"alert", "sets", "times"', 18, 4, ""),
+    "CREATE QUERY TEMPLATE u (a int, b int) AS SELECT n FROM t WHERE n > :a": (
+        'parameter "b" of template "u" is not used', "1 |", 32, 1, "Write :b"),
+    "CREATE QUERY u AS SELECT n FROM t WHERE symbol IN ('a', 5)": (
+        "symbol IN ('a', 5) compares text with bigint", "1 |", 40, 17, "one kind"),
+    "SELECT * FROM nope": ('query "nope" does not exist', "1 |", 14, 4, ""),
+    "CREATE STREAM u (a INTT, ts timestamp) TIMESTAMP BY ts FROM files(path => 'x')": (
+        'type "INTT" does not exist', "The types are", 19, 4, '"int"?'),
+    "CREATE QUERY TEMPLATE u (a doublle) AS SELECT n FROM t WHERE price > :a": (
+        'type "doublle" does not exist', "The types are", 27, 7, '"double"?'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PLACED)
+def test_what_is_wrong_is_shown_where_it_stands(script: DryScript, text: str) -> None:
+    message, words, first, width, hint = PLACED[text]
+
+    with pytest.raises(MillraceError) as refused:
+        list(script.run(text))
+
+    shown = str(refused.value)
+    carets = next(line for line in shown.splitlines() if set(line) <= {" ", "|", "^"})
+    assert refused.value.message.startswith(message)
+    assert (carets.index("^") - 6, carets.count("^")) == (first, width)
+    assert words in shown
+    assert hint in refused.value.hint
+
+
+def test_if_exists_asks_for_nothing(script: DryScript) -> None:
+    assert told(script, "DROP TEMPLATE IF EXISTS nope") == 'template "nope" does not exist'

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from millrace.cli.demo import alerts
 from millrace.cli.demo.story import Story, quantile
 from millrace.cli.demo.verdict import Finding
 from millrace.cli.terminal import Glyphs, counted, print_seconds
@@ -15,7 +16,17 @@ from millrace.cli.terminal import Glyphs, counted, print_seconds
 
 def summary(story: Story, findings: Sequence[Finding], glyphs: Glyphs) -> RenderableType:
     """Draw the summary table and the last word."""
-    return Group(_measured(story), Text(), _compared(findings, glyphs), _last_word(story, findings))
+    compared = _compared(findings, glyphs)
+    return Group(_measured(story), Text(), compared, _explained(), _last_word(story, findings))
+
+
+def _explained() -> Text:
+    """Say why there are fewer trades below than the live view has counted matches."""
+    return Text(
+        f"A trade may raise many alerts, and each is a match. Judged are the trades, with the\n"
+        f"number of alerts that each raised of the {alerts.N_STAYING:,} that stood all the time.",
+        "dim",
+    )
 
 
 def _measured(story: Story) -> Table:

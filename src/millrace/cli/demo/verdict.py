@@ -57,8 +57,8 @@ def judge(base: Path, ledger: Ledger) -> list[Finding]:
         )
         for question in QUESTIONS
     ]
-    raised = compare("alerts raised, in Parquet", ledger.raised.items(), _raised(base / "answers"))
-    findings.append(raised)
+    place = "trades that raised alerts, in Parquet"
+    findings.append(compare(place, ledger.raised.items(), _raised(base / "answers")))
     findings.append(compare("late rows", ledger.late, _late_rows(root, manifest)))
     dead = compare("dead letters", ledger.dead.elements(), _dead_letters(root, manifest))
     return [*findings, dead]

@@ -143,7 +143,8 @@ def _queries(story: Story, n_answers: int) -> Table:
         rows = [_answer(each) for each in newest] or [Text("nothing yet", "dim")]
         rows += [Text()] * (n_answers - len(rows))
         number = f"{story.answers.get(name, 0):,}"
-        found = Text.assemble((number, "bold"), (" answers", "dim"))
+        unit = " matches" if name == alerts.NAME else " answers"
+        found = Text.assemble((number, "bold"), (unit, "dim"))
         grid.add_row(Text(name, "cyan"), Text(f"WHERE {words[name]}"), found, rows[0])
         for row in rows[1:]:
             grid.add_row(Text(), Text(), Text(), row)

@@ -10,7 +10,7 @@ one epoch more are held.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from millrace.connectors.sinks.sink import (
     check_sink_name,
 )
 from millrace.errors import PlanError, UnknownNameError
+from millrace.plan.nearest import nearest
 
 
 class MemorySink:
@@ -57,9 +58,12 @@ class MemorySink:
         durable: bool = False,
         fan_out: FanOut = "rows",
     ) -> None:
-        if last is not None and last < 1:
+        given: object = last
+        if given is not None and not (isinstance(given, int) and given >= 1):
             raise PlanError(
-                f"a memory sink is to keep the last {last} rows", hint="Keep 1 or more."
+                f"a memory sink is to keep the last {last} rows",
+                hint="Keep 1 or more.",
+                node=("option", "last"),
             )
         self.name = check_sink_name(name)
         self.queries = check_queries(queries)
@@ -71,17 +75,25 @@ class MemorySink:
         self._open: list[tuple[str, pa.Table]] = []
         self._totals: dict[str, int] = {}
         self._changed = threading.Condition()
+        self.nothing_of: Callable[[str, FanOut], pa.Table | None] = lambda *_: None
+        """Makes the table of a query that has delivered no rows; set by the session."""
 
     def table(self, query: str) -> pa.Table:
-        """Return the rows of `query` so far, in the order of delivery."""
+        """Return the rows of `query` so far, in the order of delivery; there may be none."""
         with self._changed:
             tables = list(self._settled.get(query, ()))
-        if not tables:
+        if tables:
+            return _newest(pa.concat_tables(tables), self._last)
+        known = self.queries is None or query in self.queries
+        empty = self.nothing_of(query, self.fan_out) if known else None
+        if empty is None:
             raise UnknownNameError(
-                f'query "{query}" has delivered no rows to sink "{self.name}"',
-                hint="Ask n_rows first, or wait with wait_rows.",
+                f'query "{query}" delivers nothing to sink "{self.name}"',
+                detail="There is no query of that name, or the sink does not want it, or is not "
+                "attached.",
+                hint="" if known else nearest(query, self.queries or ()),
             )
-        return _newest(pa.concat_tables(tables), self._last)
+        return empty
 
     def n_rows(self, query: str | None = None) -> int:
         """Return how many rows were delivered, of one query or of all, also if not kept."""

@@ -45,6 +45,8 @@ from millrace.connectors.sinks.sink import (
 from millrace.errors import PlanError, SinkError
 from millrace.time import to_micros
 
+_FINAL = re.compile(r"part-\d+-(\d+)(?:-\d+)?\.parquet")
+
 
 class ParquetSink:
     """Writes the results of some queries below one directory.
@@ -90,8 +92,15 @@ class ParquetSink:
         self.queries = check_queries(queries)
         self.fan_out = check_fan_out(fan_out)
         self.backlog = backlog or Backlog()
+        given: object = directory
+        if not (isinstance(given, str | Path) and str(given).strip()):
+            raise PlanError(
+                f'directory {directory!r} of sink "{name}" is no path',
+                hint='Write it as in ParquetSink("/data/answers").',
+            )
         self._directory = Path(directory).absolute()
-        self._roll_rows, self._roll_epochs = roll_rows, roll_epochs
+        self._roll_rows = _whole("roll_rows", roll_rows)
+        self._roll_epochs = _whole("roll_epochs", roll_epochs)
         self._roll_bytes = None if roll_bytes is None else to_bytes(roll_bytes)
         self._roll_every = None if roll_every is None else to_micros(roll_every)
         self._check_limits()
@@ -105,6 +114,37 @@ class ParquetSink:
         for found in self._directory.glob("*/.*.tmp"):
             if hidden.fullmatch(found.name):
                 found.unlink(missing_ok=True)
+
+    def require_place(self, next_epoch: int) -> None:
+        """Make the directory, and refuse one in which somebody else's files would be in the way.
+
+        Of epochs from `next_epoch` on, where the cursor stands, this sink has written none yet.
+        """
+        try:
+            make_folder(self._directory)
+            present = self._files()
+        except OSError as cause:
+            raise SinkError(
+                f'directory "{self._directory}" of sink "{self.name}" cannot be used',
+                detail=f"{cause.strerror}.",
+                hint="Give a directory that can be made and written on this machine.",
+            ) from cause
+        strange = [each for each, last in present if last >= next_epoch]
+        if strange:
+            raise SinkError(
+                f'directory "{self._directory}" of sink "{self.name}" is in use',
+                detail=f'It has files of epochs to come, such as "{strange[0]}": they were '
+                "written by another sink, or for another root.",
+                hint="Give each sink of each root a directory of its own, or move these files "
+                "away.",
+            )
+
+    def _files(self) -> list[tuple[Path, int]]:
+        """Return the finished files of the wanted queries, each with its last epoch."""
+        folders = ["*"] if self.queries is None else [folder_name(each) for each in self.queries]
+        found = [file for each in folders for file in self._directory.glob(f"{each}/part-*")]
+        named = [(each, _FINAL.fullmatch(each.name)) for each in found]
+        return sorted((each, int(match[1])) for each, match in named if match)
 
     def take(self, query: str, epoch: int, table: pa.Table) -> None:  # noqa: ARG002  in the table
         """Add rows to the file of the query; other columns than before begin another file."""
@@ -182,6 +222,12 @@ class ParquetSink:
                 detail=f"A file may wait for {roll} {unit}, the backlog for {room}.",
                 hint="Let the backlog hold at least four files.",
             )
+
+
+def _whole(name: str, given: int | None) -> int | None:
+    if given is not None and (isinstance(given, bool) or not isinstance(given, int)):
+        raise PlanError(f"{name} is {given!r}", hint="Give a whole number.", node=("option", name))
+    return given
 
 
 def folder_name(query: str) -> str:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
@@ -113,6 +113,7 @@ class Backlog:
         return too_large or (self.n_epochs is not None and n_epochs > self.n_epochs * share)
 
 
+@runtime_checkable
 class Sink(Protocol):
     """A place that results go to; the module's head says in which order it is called."""
 

@@ -76,10 +76,11 @@ def _codes(columns: Sequence[pa.Array]) -> Hashes:
     """Number rows by their values, column by column."""
     total = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
+        plain = column
         if kinds.is_floating(column.type):
-            column = pc.if_else(pc.is_nan(column), pa.scalar(np.nan, column.type), column)
-            column = pc.add(column, pa.scalar(0.0, column.type))
-        codes = column.dictionary_encode(null_encoding="encode").indices.to_numpy()
+            plain = pc.if_else(pc.is_nan(column), pa.scalar(np.nan, column.type), column)
+            plain = pc.add(plain, pa.scalar(0.0, column.type))
+        codes = plain.dictionary_encode(null_encoding="encode").indices.to_numpy()
         pairs = np.stack((total, codes.astype(np.uint64)), axis=1)
         total = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1).astype(np.uint64)
     return total

@@ -41,7 +41,7 @@ class Events:
 
 
 def events_of(timed: Timed, changes: Ints, hashes: Hashes) -> Events:
-    """Return when rows come and go; `changes` are what each adds to the counts while it is there."""
+    """Return when rows come and go; `changes` are what each adds to counts while it is there."""
     ending = np.flatnonzero(timed.ends < OPEN)
     at = np.concatenate((np.arange(len(timed)), ending))
     return Events(

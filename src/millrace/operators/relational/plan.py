@@ -156,7 +156,7 @@ class Plan:
 
     # ---- relations -------------------------------------------------------------------------------
 
-    def _made(self, node: Relation, name: str) -> Makes:
+    def _made(self, node: Relation, name: str) -> Makes:  # noqa: C901  a case for each node
         match node:
             case Windowed():
                 return self._windowed(node, name)

@@ -76,7 +76,8 @@ class Totals:
             if operand is not None and aggregate.kind != "count":
                 rows = np.flatnonzero(mask)
                 squared = aggregate.kind in _VARIANCES
-                limbs.append((slot, *self._limbs(operand, rows, counts[:, at : at + 4], squared)))
+                mine = counts[:, at : at + _PER_SLOT]
+                limbs.append((slot, *self._limbs(operand, rows, mine, squared=squared)))
         together, changes, partials = added_up(given, keys, counts)
         hashes = hashes_of(together.rows, self.place)
         counted = self.counted.due(events_of(together, changes, hashes), slab)
@@ -84,7 +85,7 @@ class Totals:
         return TotalsFed(self, counted, summed)
 
     def _limbs(
-        self, operand: pa.Array, rows: Ints, counts: Ints, squared: bool
+        self, operand: pa.Array, rows: Ints, counts: Ints, *, squared: bool
     ) -> tuple[Ints, Ints, Ints]:
         """Split the values of some rows; those that are not finite are counted instead."""
         values = operand.take(pa.array(rows))

@@ -46,7 +46,7 @@ def test_waiting_ends_when_the_rows_are_there() -> None:
 
 
 def test_errors_are_said_in_words() -> None:
-    with pytest.raises(UnknownNameError, match='query "big" has delivered no rows'):
+    with pytest.raises(UnknownNameError, match='query "big" delivers nothing'):
         MemorySink("big").table("big")
     with pytest.raises(PlanError, match="the last 0 rows"):
         MemorySink("big", last=0)

@@ -1,0 +1,114 @@
+"""`millrace run` as a user sees it: what is on the terminal, and the exit status."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import millrace
+from millrace.testing.spark_rows import wait_until
+
+pytestmark = pytest.mark.spark
+
+STREAM = """
+CREATE STREAM t (x int, ts timestamp) TIMESTAMP BY ts FROM files(path => '{data}/*.ndjson');
+CREATE QUERY big AS SELECT x FROM t WHERE x > 1;
+"""
+ROW = '{{"x": {x}, "ts": "2024-05-01T12:00:0{x}Z"}}\n'
+
+
+def command(directory: Path, *options: str, sink: str = "") -> subprocess.Popen[str]:
+    """Start `millrace run` in a process group of its own, as a terminal does."""
+    data, app = directory / "data", directory / "app.sql"
+    data.mkdir()
+    rows = "".join(ROW.format(x=x) for x in range(4))
+    (data / "a.ndjson").write_text(f"{rows}nonsense\n")
+    app.write_text(STREAM.format(data=data) + sink)
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "millrace.cli.main", "run", str(app), "--cores", "2"),
+            *("--root", str(directory / "root"), *options),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_a_run_tells_of_dead_letters_and_failing_sinks_and_of_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    sink = f"CREATE SINK answers TO parquet(path => '{tmp_path}/file/answers');"
+
+    run = command(tmp_path, "--seconds", "4", "--then", "SELECT * FROM big", sink=sink)
+    said, errors = run.communicate(timeout=200)
+
+    lines = said.splitlines()
+    assert run.returncode == 1
+    assert any('sink "answers" is failing' in each for each in lines if each.startswith("epoch "))
+    assert (
+        f"1 dead letter set aside: see `millrace inspect {tmp_path}/root --dead-letters`" in lines
+    )
+    assert lines[-1] == "2 rows"
+    warnings = errors.splitlines()
+    assert len(warnings) == 2
+    assert warnings[0].startswith("warning: sink failing sink=answers error=NotADirectoryError")
+    assert warnings[1].startswith(
+        'warning: sink "answers" is failing, 2 rows wait for it; it is tried'
+    )
+
+
+def test_ctrl_c_while_spark_starts_ends_with_one_word(tmp_path: Path) -> None:
+    run = command(tmp_path)
+    log = tmp_path / "root" / "logs" / "spark.log"
+    wait_until(log.exists)
+    time.sleep(1.0)
+
+    os.killpg(run.pid, signal.SIGINT)
+
+    said, errors = run.communicate(timeout=60)
+    assert (run.returncode, said, errors) == (130, "", "\ninterrupted\n")
+
+
+def test_ctrl_c_finishes_a_run_in_good_order(tmp_path: Path) -> None:
+    run = command(tmp_path)
+    assert run.stdout is not None
+    wait_until(lambda: run.stdout is not None and run.stdout.readline().startswith("epoch "))
+
+    os.killpg(run.pid, signal.SIGINT)
+
+    said, errors = run.communicate(timeout=60)
+    assert "stopping: the epoch in flight is finished" in said
+    assert "1 dead letter set aside" in said
+    assert (run.returncode, errors) == (0, "")
+
+
+def test_a_directory_that_is_away_while_its_files_are_read_costs_no_row(
+    sessions: Any, tmp_path: Path, await_rows: Callable[[millrace.Session, int], None]
+) -> None:
+    data, away = tmp_path / "data", tmp_path / "away"
+    data.mkdir()
+    for x in range(8):
+        (data / f"{x}.ndjson").write_text(ROW.format(x=x))
+    session = sessions.open(rows=1)
+    session.stream("t", millrace.Files(str(data)), schema="x int, ts timestamp", time="ts")
+    run = session.start()
+    wait_until(lambda: session.engine.manifest.facts.get("counts", {}).get("rows", 0) >= 1)
+
+    data.rename(away)
+    wait_until(lambda: bool(session.engine.trouble))
+    trouble = session.engine.trouble
+    away.rename(data)
+
+    await_rows(session, 8)
+    assert "cannot be listed now" in trouble
+    assert session.dead_letters().num_rows == 0
+    assert (session.engine.trouble, run.failure) == ("", None)
