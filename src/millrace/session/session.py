@@ -43,6 +43,7 @@ from millrace.operators.select import Function
 from millrace.operators.typed_function import TypedFunction
 from millrace.plan.bind import bind_selection
 from millrace.plan.nodes import Selection
+from millrace.plan.relations import Relation, StreamOf
 from millrace.schema import Column, Schema, type_named
 from millrace.session.arguments import (
     ids_of,
@@ -163,7 +164,7 @@ class Session:
 
     def query(
         self,
-        asked: str | Selection,
+        asked: str | Selection | Relation | StreamOf,
         *,
         name: str | None = None,
         into: str | None = None,
@@ -176,7 +177,7 @@ class Session:
         Parameters
         ----------
         asked
-            SQL, or a selection built with `millrace.select`.
+            SQL, a selection built with `millrace.select`, or a plan (`millrace.plan.relations`).
         name
             What to call it; a number is chosen otherwise.
         into

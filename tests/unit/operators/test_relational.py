@@ -131,7 +131,8 @@ class Share:
     columns: Mapping[str, str]
 
     def mask(self, hashes: np.ndarray) -> np.ndarray:
-        return bucket_of(hashes).astype(np.int64) * self.n_shards // N_BUCKETS == self.shard
+        owners = bucket_of(hashes).astype(np.int64) * self.n_shards // N_BUCKETS
+        return np.asarray(owners == self.shard)
 
 
 def redistributed(states: Sequence[MemoryState], shard: int, n_shards: int) -> MemoryState:

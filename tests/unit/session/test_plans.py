@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import millrace
+from millrace.engine.local import LocalRun
 from millrace.engine.settings import Settings
 from millrace.plan.declared import Declared
 from millrace.plan.relations import Relation, StreamOf, Table, Windowed
@@ -117,12 +118,12 @@ def executed(
 ) -> Counter[tuple[Any, ...]]:
     """Feed streams piece by piece, with a new session before one of the pieces."""
     session, query = opened(root, settings, plan)
-    run = session.start()
+    run = started(session)
     for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
         if number == restart:
             session.close()
             session, query = opened(root, settings, plan)
-            run = session.start()
+            run = started(session)
         pieces = {
             each: fed([one for one in streams[each] if begin <= one[0] < end], TIMED.streams[each])
             for each in streams
@@ -140,6 +141,12 @@ def executed(
         (change, *comparable(at, values))
         for at, (change, *values) in zip(times, (list(row.values()) for row in rows), strict=True)
     )
+
+
+def started(session: millrace.Session) -> LocalRun:
+    run = session.start()
+    assert isinstance(run, LocalRun)
+    return run
 
 
 def opened(
