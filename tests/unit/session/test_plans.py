@@ -155,4 +155,4 @@ def opened(
     session = millrace.Session(root, settings=settings)
     for name, schema in TIMED.streams.items():
         session.stream(name, millrace.Feed(), schema=schema, time="ts")
-    return session, session.query(plan, name="plan")
+    return session, session.query(plan, name="plan", unbounded=True)

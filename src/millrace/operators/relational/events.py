@@ -68,6 +68,7 @@ class Account:
 
     rows: pa.RecordBatch
     """The different rows: those with events, and all others of the same keys."""
+    hashes: Hashes
     base: Ints
     numbers: Ints
     """For each event, which row it is of; events are ordered by that and then by time."""
@@ -114,8 +115,20 @@ class Ledger:
 
         From the next slab on the counts are what they are after these events.
         """
-        store = f"{self.name}.counts"
-        stored = slab.state.of(store, self._stored, keys, slab.begin)
+        account = self.account(events, keys, slab)
+        totals = add_by_number(account.numbers, account.changes, account.rows.num_rows)
+        at = np.flatnonzero(totals.any(axis=1))
+        self.write(account.hashes[at], take_rows(account.rows, at), totals[at], slab)
+        return account
+
+    def write(self, hashes: Hashes, rows: pa.RecordBatch, changes: Ints, slab: Slab) -> None:
+        """Change the counts of rows for all slabs to come."""
+        forever = np.full(len(hashes), OPEN)
+        slab.state.add(f"{self.name}.counts", self._rows(hashes, forever, rows, changes))
+
+    def account(self, events: Events, keys: Hashes, slab: Slab) -> Account:
+        """Do what `settle` does, but leave the counts as they are."""
+        stored = slab.state.of(f"{self.name}.counts", self._stored, keys, slab.begin)
         n_events = len(events)
         both = concat_rows([events.rows, self._select(stored)], self.schema)
         numbers, firsts = numbered(both)
@@ -126,15 +139,8 @@ class Ledger:
         numbers, times = numbers[order], events.times[order]
         stretches, begins = net_by_instant(numbers, times)
         changes = add_by_number(stretches, events.changes[order], len(begins))
-        numbers, times = numbers[begins], times[begins]
-        totals = add_by_number(numbers, changes, len(firsts))
-        at = np.flatnonzero(totals.any(axis=1))
-        if len(at):
-            hashes = np.concatenate((events.hashes, stored.column("_key").to_numpy()))
-            forever = np.full(len(at), OPEN)
-            kept = self._rows(hashes[firsts[at]], forever, take_rows(rows, at), totals[at])
-            slab.state.add(store, kept)
-        return Account(rows, base, numbers, times, changes)
+        hashes = np.concatenate((events.hashes, stored.column("_key").to_numpy()))[firsts]
+        return Account(rows, hashes, base, numbers[begins], times[begins], changes)
 
     def standing(self, slab: Slab) -> Events:
         """Return events that change nothing, of all rows that have counts, when a slab begins."""

@@ -30,6 +30,7 @@ from millrace.operators.vectors import as_array
 from millrace.plan.bind import type_of
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Cast, Column, Expression
+from millrace.plan.growth import monotonic
 from millrace.plan.placement import Placing
 from millrace.plan.relation_types import aggregate_type, relation_schema, stream_schema
 from millrace.plan.relations import (
@@ -249,11 +250,14 @@ class Plan:
         given, schema = self._schema(node.input), self._schema(node)
         keys = pa.schema(list(schema.to_arrow())[: len(node.keys)])
         added = [each for each in node.aggregates if each.kind in _ADDED and not each.distinct]
-        place = self._place(node, keys.names)
+        place, growing = self._place(node, keys.names), monotonic(node.input)
         feeds: list[Feed] = [self._totals(f"{name}.all", keys, added, given, place)]
         for at, each in enumerate(node.aggregates):
             if each not in added:
-                feeds.append(self._feed(f"{name}.{at}", keys, each, given, place))
+                feed = self._feed(f"{name}.{at}", keys, each, given, place)
+                if isinstance(feed, Values):
+                    feed = replace(feed, growing=growing)
+                feeds.append(feed)
         grouping = self._keep(
             Grouping(name, node.keys, keys, tuple(feeds), schema.to_arrow(), place)
         )
