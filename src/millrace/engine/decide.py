@@ -105,6 +105,21 @@ def expired(
     return {store: runs for store, runs in drops.items() if runs}
 
 
+def abandoned(
+    manifest: Manifest, catalog: Catalog, decision: Decision
+) -> dict[str, tuple[int, ...]]:
+    """Return all that plans remember whose queries are suspended: they begin anew if resumed."""
+    merging = {(merge.store, each.run) for merge in decision.merges for each in merge.inputs}
+    drops = {}
+    for name, (qid, _) in decision.plans.items():
+        if qid not in decision.suspended:
+            continue
+        for store, _ in plan_stores(catalog.feeds[name], catalog):
+            runs = manifest.stores[store].runs if store in manifest.stores else ()
+            drops[store] = tuple(each.id for each in runs if (store, each.id) not in merging)
+    return {store: runs for store, runs in drops.items() if runs}
+
+
 def next_due(manifest: Manifest, catalog: Catalog) -> int | None:
     """Return the wall clock time at which the next partition turns idle, if any will."""
     idle = manifest.facts.get("idle", {})

@@ -28,7 +28,7 @@ from millrace.connectors.sinks.sink import FanOut
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.compose import compose, inline_runs
-from millrace.engine.decide import decide, expired, merges
+from millrace.engine.decide import abandoned, decide, expired, merges
 from millrace.engine.decision import Decision, Identity, attempts
 from millrace.engine.delivery import Delivery
 from millrace.engine.keeping import old_runs
@@ -164,7 +164,13 @@ class Engine:
         for name, feed in catalog.feeds.items():
             if feed.keep and "rows" not in wanted[name]:
                 wanted[name] = [*wanted[name], "rows"]
+            if feed.plan is not None and self._paused(name):
+                wanted[name] = []  # it goes on in time, and tells nobody
         return {name: forms for name, forms in wanted.items() if forms}
+
+    def _paused(self, query: str) -> bool:
+        population = self.registry.population
+        return population.names.get(query) in population.paused
 
     def _plans(self, catalog: Catalog) -> dict[str, list[int | None]]:
         """Say which plans run: the query of each, and up to where it has come."""
@@ -285,6 +291,7 @@ class Engine:
         dropped = {
             **old_runs(self.manifest, catalog, self.delivery.consumed, decision),
             **expired(self.manifest, catalog, self.settings.keep_rejected, decision),
+            **abandoned(self.manifest, catalog, decision),
         }
         verdicts = verdicts_of(decision, self.registry.population.generations)
         delta = compose(

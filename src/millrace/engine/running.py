@@ -19,7 +19,13 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.lateness import watermark
-from millrace.engine.plans import CHANGE, compiled, input_store, state_prefix
+from millrace.engine.plans import (
+    CHANGE,
+    compiled,
+    input_store,
+    ordered_sources,
+    state_prefix,
+)
 from millrace.engine.stores import answer_store
 from millrace.engine.tally import Failure, Tally, advanced
 from millrace.kernels.arrays import Hashes
@@ -153,7 +159,11 @@ class Running:
     def _elements(
         self, feed: FeedSpec, stream: str, new: pa.Table | None, begin: int | None, stop: int
     ) -> Elements:
-        """Return the elements of a slab: those that waited and those that are new, in order."""
+        """Return the elements of a slab: those that waited and those that are new.
+
+        They are in order where that matters.
+        """
+        assert feed.plan is not None, "a feed that runs has a plan"
         spec = self.catalog.stream(stream)
         schema = state_schema(spec.schema.to_arrow())
         since = NEVER if begin is None else begin
@@ -166,11 +176,11 @@ class Running:
             times = new.column("_time").to_numpy()
             tables.append(new.filter(pa.array((times >= since) & (times < stop))))
         table = pa.concat_tables([schema.empty_table(), *tables])
-        names = ["_time", *spec.order]
-        ordered = table.select([*names, *(each for each in spec.schema.names if each not in names)])
-        table = table.take(canonical_order(ordered)).combine_chunks()
-        batches = table.to_batches()
-        batch = batches[0] if batches else empty_rows(schema)
+        if stream in ordered_sources(feed.plan):
+            names = ["_time", *spec.order]
+            names += [each for each in spec.schema.names if each not in names]
+            table = table.take(canonical_order(table.select(names)))
+        batch = _batch([table], schema)
         return Elements(batch.select(spec.schema.names), batch.column("_time").to_numpy())
 
     def _told(self, feed: FeedSpec, qid: int, slab: Slab, moved: Moved) -> None:
