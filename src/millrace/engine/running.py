@@ -37,7 +37,7 @@ from millrace.operators.relational.timed import NEVER, empty_rows
 from millrace.operators.select import Function
 from millrace.state.piece import Piece
 from millrace.state.root import Root
-from millrace.state.run import read_keys, read_piece
+from millrace.state.run import read_due, read_keys, read_piece
 
 Range = tuple[int, int]
 EVERYTHING: Range = (0, 1 << 64)
@@ -231,9 +231,8 @@ class RunState:
     def due(self, store: str, schema: pa.Schema, begin: int, end: int) -> pa.RecordBatch:
         """Return the rows whose time is in [begin, end)."""
         pieces = self.held.get(self.prefix + store, ())
-        tables = [
-            read_piece(self.root, piece, keys=self.keys, times=(begin, end)) for piece in pieces
-        ]
+        read = read_due if store.endswith(".due") else read_piece
+        tables = [read(self.root, piece, keys=self.keys, times=(begin, end)) for piece in pieces]
         return _batch(tables, schema)
 
     def add(self, store: str, rows: pa.RecordBatch) -> None:

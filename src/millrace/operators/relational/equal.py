@@ -18,7 +18,8 @@ from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.kernels.grouping import number_hashes
 from millrace.operators.keys import BUCKET_BITS, hash_columns
 
-_REST = np.uint64((1 << (64 - BUCKET_BITS)) - 1)
+LESSER_BITS = np.uint64((1 << (64 - BUCKET_BITS)) - 1)
+"""The bits of a hash that do not decide about the shard."""
 ONE_KEY = np.uint64(0)
 """The hash of rows without columns."""
 
@@ -34,7 +35,7 @@ def hashes_of(rows: pa.RecordBatch, place: str | None = None) -> Hashes:
     hashes = hash_columns(rows, rows.schema.names)
     if place is None or len(rows.schema.names) == 1:
         return hashes
-    return (hash_columns(rows, [place]) & ~_REST) | (hashes & _REST)
+    return (hash_columns(rows, [place]) & ~LESSER_BITS) | (hashes & LESSER_BITS)
 
 
 def numbered(rows: pa.RecordBatch, hashes: Hashes | None = None) -> tuple[Ints, Ints]:

@@ -16,10 +16,12 @@ import pyarrow as pa
 
 from millrace.kernels.arrays import Hashes, Ints
 from millrace.kernels.grouping import add_by_number, net_by_instant
-from millrace.operators.relational.equal import numbered
+from millrace.operators.relational.equal import LESSER_BITS, numbered
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.state import state_rows, state_schema
-from millrace.operators.relational.timed import OPEN, Timed, concat_rows, take_rows
+from millrace.operators.relational.timed import OPEN, Timed, concat_rows, rows_of, take_rows
+
+_HASH = pa.field("_hash", pa.uint64())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,9 +90,13 @@ class Ledger:
     def _stored(self) -> pa.Schema:
         return state_schema(self.schema, *self.counts)
 
+    @property
+    def _awaited(self) -> pa.Schema:
+        return state_schema(pa.schema([*self.schema, _HASH]), *self.counts)
+
     def stores(self) -> dict[str, pa.Schema]:
         """Return the stores that are used, with their columns."""
-        return {f"{self.name}.due": self._stored, f"{self.name}.counts": self._stored}
+        return {f"{self.name}.due": self._awaited, f"{self.name}.counts": self._stored}
 
     def due(self, events: Events, slab: Slab) -> Events:
         """Return the events of the slab: new ones, and older ones that fall due in it.
@@ -100,15 +106,23 @@ class Ledger:
         store = f"{self.name}.due"
         later = np.flatnonzero(events.times >= slab.end)
         if len(later):
-            kept = events.take(later)
-            slab.state.add(store, self._rows(kept.hashes, kept.times, kept.rows, kept.changes))
+            slab.state.add(store, self._await(events.take(later)))
             events = events.take(np.flatnonzero(events.times < slab.end))
-        rows = slab.state.due(store, self._stored, slab.begin, slab.end)
+        rows = slab.state.due(store, self._awaited, slab.begin, slab.end)
         if not rows.num_rows:
             return events
-        times = rows.column("_time").to_numpy()
-        old = Events(self._select(rows), rows.column("_key").to_numpy(), times, self._counts(rows))
+        hashes, times = rows.column(_HASH.name).to_numpy(), rows.column("_time").to_numpy()
+        old = Events(self._select(rows), hashes, times, self._counts(rows))
         return joined([old, events], self.schema)
+
+    def _await(self, events: Events) -> pa.RecordBatch:
+        """Return events as they are stored until they are due: by bucket, and then by time."""
+        columns = [*events.rows.columns, pa.array(events.hashes)]
+        names = [*self.schema.names, _HASH.name]
+        rows = rows_of(columns, names, len(events))
+        changes = [np.ascontiguousarray(each) for each in events.changes.T]
+        keys = events.hashes & ~LESSER_BITS
+        return state_rows(self._awaited, keys, events.times, rows, *changes)
 
     def settle(self, events: Events, keys: Hashes, slab: Slab) -> Account:
         """Add up the events of each row and instant, and read the counts of all rows of `keys`.
