@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.operators.evaluate import evaluate
+from millrace.operators.relational.equal import plain
 from millrace.operators.relational.feeds import Feed, Once
 from millrace.operators.relational.group import Grouping
 from millrace.operators.relational.join import InnerJoin, Key, true_rows
@@ -147,7 +148,7 @@ class Plan:
     def _told(self, node: Stream, name: str) -> Tells:
         match node:
             case Source(source):
-                return lambda run: run.slab.streams[source]
+                return lambda run: _plain(run.slab.streams[source])
             case StreamOf(kind, relation, every):
                 schema, place = self._schema(relation).to_arrow(), self._place(relation)
                 telling = self._keep(Telling(name, schema, kind, every, place))
@@ -311,8 +312,15 @@ def _column(node: Expression) -> str:
     return node.name if isinstance(node, Column) else ""
 
 
+def _plain(elements: Elements) -> Elements:
+    rows = elements.rows
+    columns = [plain(each) for each in rows.columns]
+    return replace(elements, rows=rows_of(columns, rows.schema.names, rows.num_rows))
+
+
 def _changed(changes: Elements, alias: str) -> Timed:
     """Return the changes of a table as rows that come or go for good."""
+    changes = _plain(changes)
     names = [f"{alias}.{each}" for each in changes.rows.schema.names]
     n_rows = len(changes.times)
     copies = changes.copies if changes.copies is not None else np.ones(n_rows, np.int64)
@@ -327,7 +335,8 @@ def _filtered(given: Timed, condition: Expression, slab: Slab) -> Timed:
 def _projected(given: Timed, node: Project, slab: Slab) -> Timed:
     n_rows = len(given)
     columns = [
-        as_array(evaluate(each.value, given.rows, slab.functions), n_rows) for each in node.outputs
+        plain(as_array(evaluate(each.value, given.rows, slab.functions), n_rows))
+        for each in node.outputs
     ]
     return given.with_rows(rows_of(columns, [each.name for each in node.outputs], n_rows))
 
