@@ -111,7 +111,7 @@ def abandoned(
     """Return all that plans remember whose queries are suspended: they begin anew if resumed."""
     merging = {(merge.store, each.run) for merge in decision.merges for each in merge.inputs}
     drops = {}
-    for name, (qid, _) in decision.plans.items():
+    for name, (qid, *_) in decision.plans.items():
         if qid not in decision.suspended:
             continue
         for store, _ in plan_stores(catalog.feeds[name], catalog):

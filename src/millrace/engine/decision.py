@@ -45,8 +45,9 @@ class Identity:
 class Decision:
     """What was decided for one attempt at one epoch.
 
-    `plans` are the feeds whose plans run: the id of the query, and up to where the plan has come,
-    None if it has not begun. `held` are the runs that they read: what waits and what they remember.
+    `plans` are the feeds whose plans run: the id of the query, up to where the plan has come (None
+    if a stream has no watermark yet), and whether it has begun. `held` are the runs that they read:
+    what waits and what they remember.
     """
 
     identity: Identity
@@ -66,7 +67,7 @@ class Decision:
     spread: bool = False
     merges: tuple[MergeStep, ...] = ()
     segments: dict[str, Segments] = field(default_factory=dict)
-    plans: dict[str, list[int | None]] = field(default_factory=dict)
+    plans: dict[str, list[Any]] = field(default_factory=dict)
     held: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
     unordered: tuple[str, ...] = ()
     probe: bool = False

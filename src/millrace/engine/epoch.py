@@ -37,6 +37,7 @@ from millrace.engine.quarantine import verdicts_of, without_culprits
 from millrace.engine.receipt import Receipt
 from millrace.engine.reconsider import reconsidered, without_order
 from millrace.engine.registry import Registry
+from millrace.engine.running import frontier
 from millrace.engine.settings import Settings
 from millrace.engine.statistics import EpochStatistics, measure
 from millrace.engine.supervise import ExecutionError, Supervision
@@ -172,12 +173,15 @@ class Engine:
         population = self.registry.population
         return population.names.get(query) in population.paused
 
-    def _plans(self, catalog: Catalog) -> dict[str, list[int | None]]:
-        """Say which plans run: the query of each, and up to where it has come."""
-        reached = facts.frontiers(self.manifest, catalog)
+    def _plans(self, catalog: Catalog) -> dict[str, list[Any]]:
+        """Say which plans run: the query of each, up to where it has come, whether it has begun."""
+        reached, marks = (
+            facts.frontiers(self.manifest, catalog),
+            facts.watermarks(self.manifest, catalog),
+        )
         named = self.registry.population.names
         return {
-            name: [named[name], reached.get(name)]
+            name: [named[name], reached.get(name, frontier(feed, marks)), name in reached]
             for name, feed in catalog.feeds.items()
             if feed.plan is not None and name in named
         }

@@ -81,6 +81,19 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Since:
+    """The query of a plan, up to where it has come, and whether it has begun.
+
+    A new plan begins where its streams are complete when it is registered; if one of them has had
+    no row yet, with the first rows.
+    """
+
+    qid: int
+    begin: int | None
+    begun: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Running:
     """Runs the plans of one epoch in one shard."""
 
@@ -94,15 +107,15 @@ class Running:
         """Move all plans on; `arrived` are the new rows by input store."""
         moved = Moved()
         marks = marks_after(self.catalog, self.decision, tallies)
-        for name, (qid, begin) in self.decision.plans.items():
+        for name, (qid, begin, begun) in self.decision.plans.items():
             if qid in self.decision.suspended:
                 continue
-            assert qid is not None, "a plan is that of a query"
+            since = Since(qid, begin, begun=begun)
             feed, alone = self.catalog.feeds[name], Moved()
             if self._keys(feed) == EVERYTHING and self.keys[0] > 0:
                 continue  # what is not spread runs in the first shard
             try:
-                self._plan(feed, qid, begin, frontier(feed, marks), arrived, alone)
+                self._plan(feed, since, frontier(feed, marks), arrived, alone)
             except (MemoryError, OSError):
                 raise  # of the machine, not of the query
             except Exception as error:
@@ -117,8 +130,7 @@ class Running:
     def _plan(
         self,
         feed: FeedSpec,
-        qid: int,
-        begin: int | None,
+        since: Since,
         end: int | None,
         arrived: Mapping[str, pa.Table],
         moved: Moved,
@@ -129,25 +141,25 @@ class Running:
         for stream in feed.plan.sources:
             store = input_store(feed, stream)
             new = arrived.get(store)
-            rows = self._elements(feed, stream, new, begin, stop)
+            rows = self._elements(feed, stream, new, since.begin, stop)
             elements[stream] = rows
             earliest = min(earliest, int(rows.times.min(initial=stop)))
             if new is not None:
                 later = new.filter(pa.array(new.column("_time").to_numpy() >= stop))
                 moved.add(store, later)
-        if end is None or (begin is not None and end <= begin):
+        if end is None or (since.begin is not None and end <= since.begin):
             return
         state = RunState(self.root, self.decision.held, state_prefix(feed), self._keys(feed))
         slab = Slab(
-            earliest if begin is None else begin,
+            earliest if since.begin is None else since.begin,
             end,
             elements,
             {},
             state,
-            first=begin is None,
+            first=not since.begun,
             functions=self.functions,
         )
-        self._told(feed, qid, slab, moved)
+        self._told(feed, since.qid, slab, moved)
         for store, batches in state.added.items():
             for batch in batches:
                 moved.add(store, pa.Table.from_batches([batch]))

@@ -55,7 +55,8 @@ def test_a_variance_is_rounded_once(values: list[float], freedom: int) -> None:
 
     found = exact.variances(sums, 0, squares, 0, np.array([n_values]), freedom)[0]
     exactly = list(map(Fraction, values))
-    whole = n_values * sum(each * each for each in exactly) - sum(exactly) ** 2
+    total = sum(exactly, Fraction(0))
+    whole = n_values * sum((each * each for each in exactly), Fraction(0)) - total * total
     expected = rounded(whole / (n_values * (n_values - freedom))) if n_values > freedom else 0.0
     assert found == expected
 

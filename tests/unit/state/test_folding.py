@@ -43,7 +43,6 @@ def test_a_reader_finds_the_same(rows: list[tuple[int, int, str | None, int, int
     assert read(after) == read(before)
     assert after.num_rows == len(read(before)) or before.num_rows < 2
     assert after.schema == before.schema
-    positions = list(
-        zip(*(after.column(name).to_pylist() for name in ("_key", "_time")), strict=True)
-    )
+    keys, times = (after.column(name).to_pylist() for name in ("_key", "_time"))
+    positions = list(zip(keys, times, strict=True))
     assert positions == sorted(positions)
