@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.operators.keys import N_BUCKETS, bucket_of, hash_columns
@@ -88,6 +88,10 @@ def comparable(at: int, row: dict[str, Any]) -> tuple[Any, ...]:
 def test_what_is_told_is_what_the_definition_says(
     plan: Relation, world: Worlds, cuts: list[int]
 ) -> None:
+    check(plan, world, cuts)
+
+
+def check(plan: Relation, world: Worlds, cuts: list[int]) -> None:
     definition = Definition(DECLARED, *world)
     streams = [StreamOf(kind, plan) for kind in KINDS]
     expected = [
@@ -95,6 +99,13 @@ def test_what_is_told_is_what_the_definition_says(
     ]
 
     assert executed(streams, world, cuts) == expected
+
+
+@pytest.mark.slow
+@settings(max_examples=2_000)
+@given(plans(4), worlds(), CUTS)
+def test_thousands_of_plans(plan: Relation, world: Worlds, cuts: list[int]) -> None:
+    check(plan, world, cuts)
 
 
 @given(plans(3), worlds(), CUTS, st.integers(1, END))
