@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,10 +20,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from rich.console import Console
 
-from bench.cql_runs import Measured, Workload, our_epochs, spark_epochs
+from bench.cql_runs import Measured, Workload, growing, our_epochs, spark_epochs
+from bench.epoch import victim
 from bench.report import Figure, publish
 from millrace.spark.launch import local_spark
-from millrace.time import MINUTE
+from millrace.time import MINUTE, SECOND
 
 CORES = 2
 ROUNDS = 3
@@ -157,7 +159,74 @@ def sliding(spark: SparkSession, scratch: Path, rounds: int) -> list[Figure]:
     ]
 
 
-CASES: dict[str, Case] = {"join": join, "tumbling": tumbling, "sliding": sliding}
+def five(spark: SparkSession, scratch: Path, rounds: int) -> list[Figure]:
+    """A join of five streams by one key, within 10 minutes."""
+    names = "abcde"
+    work = Workload(dict.fromkeys(names, once), rows=20_000, span=MINUTE, epochs=12, warm=4)
+
+    def build(frames: Mapping[str, DataFrame]) -> DataFrame:
+        found = frames["a"].select("k", f.col("ts").alias("at"), f.col("v").alias("va"))
+        for name in names[1:]:
+            named = (
+                f.col(old).alias(f"{new}{name}")
+                for old, new in zip(("k", "ts", "v"), "ktv", strict=True)
+            )
+            other = frames[name].select(*named)
+            near = f.expr(
+                f"k = k{name} AND t{name} >= at - INTERVAL 10 MINUTES "
+                f"AND t{name} <= at + INTERVAL 10 MINUTES"
+            )
+            found = found.join(other, near)
+        return found.select("k", *(f"v{name}" for name in names))
+
+    values = ", ".join(f"{name}.v AS v{name}" for name in names)
+    streams = ", ".join(f"{name} [RANGE 10 MINUTES]" for name in names)
+    equal = " AND ".join(f"a.k = {name}.k" for name in names[1:])
+    text = f"SELECT ISTREAM(a.k, {values}) FROM {streams} WHERE {equal}"
+    theirs, ours = contest(spark, scratch, rounds, Contest("five", work, build, "append", text))
+    value = ratio(theirs, ours)
+    return [Figure("5-way join", value, "at least", 10, "x", note(theirs, ours))]
+
+
+def growth(spark: SparkSession, scratch: Path, _rounds: int) -> list[Figure]:
+    """Epochs of 1,000 rows while a window fills up to 10,000,000 rows."""
+    work = Workload({"a": among(10_000)}, rows=1_000, span=SECOND, epochs=40, warm=10)
+    work.write(scratch / "growth")
+    large = Workload({"a": among(10_000)}, rows=1_000_000, span=MINUTE, epochs=9, warm=0)
+    text = "SELECT k, count(*) AS n, sum(v) AS s FROM a [RANGE 10 HOURS] GROUP BY k"
+    empty, full, rows = growing(spark, scratch / "growth", work, large, text)
+    progress("growth", 0, f"{empty * 1e3:.0f} ms empty, {full * 1e3:.0f} ms full")
+    shown = f"{empty * 1e3:.0f} ms an epoch, then {full * 1e3:.0f} ms with {rows:,} rows remembered"
+    return [Figure("window of 10,000,000 rows", full / empty, "at most", 1.5, "x", shown)]
+
+
+def restart(_spark: SparkSession, scratch: Path, _rounds: int) -> list[Figure]:
+    """Kill the driver with a window of 10,000,000 rows; measure how soon it serves again."""
+    directory, root = scratch / "restart", scratch / "restart-root"
+    work = Workload({"a": among(10_000)}, rows=1_000_000, span=MINUTE, epochs=9, warm=0)
+    work.write(directory)
+    text = "SELECT k, count(*) AS n FROM a [RANGE 10 HOURS] GROUP BY k"
+    command = [sys.executable, "-m", "bench.epoch_victim", str(root), str(directory / "a"), text]
+    victim(command, lambda line: line.get("rows", 0) > 0 and line["epoch"] >= work.epochs)
+    late = Workload({"a": among(10_000)}, rows=1_000, span=SECOND, epochs=0, warm=0)
+    late.write(scratch / "news", first=work.epochs + 1, span=MINUTE)
+    news = next((scratch / "news" / "a").iterdir())
+    shutil.move(news, directory / "a" / "part-90000.parquet")
+    after = victim(command, lambda line: line.get("fresh", False))
+    served = next(line["since_spark"] for line in after if line.get("fresh"))
+    rows = next(line["rows_in_runs"] for line in after if "rows_in_runs" in line)
+    shown = f"{rows:,} rows remembered; from Spark being up to the commit of new rows"
+    return [Figure("restart with a window", served, "at most", 10, "s", shown)]
+
+
+CASES: dict[str, Case] = {
+    "join": join,
+    "tumbling": tumbling,
+    "sliding": sliding,
+    "five": five,
+    "growth": growth,
+    "restart": restart,
+}
 
 
 def progress(case: str, round_: int, message: str) -> None:

@@ -50,14 +50,17 @@ class Workload:
     epochs: int
     warm: int
 
-    def write(self, directory: Path) -> None:
-        """Write a file for each stream and epoch; values are random, times ascend evenly."""
+    def write(self, directory: Path, *, first: int = 0, span: int | None = None) -> None:
+        """Write a file for each stream and epoch; values are random, times ascend evenly.
+
+        They begin after so many epochs of some span.
+        """
         random = np.random.default_rng(7)
-        step = self.span // self.rows
+        step, begin = self.span // self.rows, first * (span or self.span)
         for name, keys in self.streams.items():
             (directory / name).mkdir(parents=True)
             for epoch in range(self.warm + self.epochs + 1):
-                times = epoch * self.span + np.arange(self.rows) * step
+                times = begin + epoch * self.span + np.arange(self.rows) * step
                 table = pa.table(
                     {
                         "k": keys(epoch, self.rows),
@@ -105,6 +108,63 @@ def spark_epochs(
     return Measured(median(intervals(ends[: work.warm + work.epochs], work.warm)), state)
 
 
+def growing(
+    spark: SparkSession, directory: Path, small: Workload, large: Workload, text: str
+) -> tuple[float, float, int]:
+    """Run a query over small epochs, then large ones, then small ones again.
+
+    Returns the seconds of a small epoch before and after, and how many rows are remembered then.
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="bench-cql-"))
+    source = scratch / "a"
+    source.mkdir()
+    session = millrace.Session(scratch / "root", spark=spark)
+    frame = spark.readStream.name("a").schema(COLUMNS).option("maxFilesPerTrigger", 1)
+    session.stream("a", frame.parquet(str(source)), schema=COLUMNS, time="ts", delay="0 seconds")
+    session.query(text, name="q", keep=0)
+    ends = _ends_of(session)
+    run = session.start()
+    n_small = small.warm + small.epochs
+    for each in sorted((directory / "a").iterdir())[:n_small]:
+        shutil.copy(each, source / each.name)
+    until(lambda: len(ends) >= n_small, run.wait)
+    empty = median(intervals(ends, small.warm))
+    large.write(scratch / "large", first=n_small + 1, span=small.span)
+    for each in sorted((scratch / "large" / "a").iterdir()):
+        each.rename(source / f"q{each.name}")
+    n_large = large.warm + large.epochs + 1
+    until(lambda: len(ends) >= n_small + n_large, run.wait)
+    begin = (n_small + 1) * small.span + n_large * large.span
+    small.write(scratch / "again", first=1, span=begin)
+    for each in sorted((scratch / "again" / "a").iterdir())[:n_small]:
+        each.rename(source / f"r{each.name}")
+    until(lambda: len(ends) >= 2 * n_small + n_large, run.wait)
+    full = median(intervals(ends[n_small + n_large :], small.warm))
+    rows = sum(
+        store.rows
+        for name, store in session.engine.manifest.stores.items()
+        if name.startswith("state/")
+    )
+    session.close()
+    shutil.rmtree(scratch)
+    return empty, full, rows
+
+
+def _ends_of(session: millrace.Session) -> list[float]:
+    """Return a list that gets the end of each epoch with rows."""
+    ends: list[float] = []
+    engine, run_epoch = session.engine, session.engine.run
+
+    def timed(*arguments: object) -> object:
+        statistics = run_epoch(*arguments)  # type: ignore[arg-type]
+        if statistics is not None and statistics.rows:
+            ends.append(time.perf_counter())
+        return statistics
+
+    engine.run = timed  # type: ignore[method-assign, assignment]
+    return ends
+
+
 def our_epochs(
     spark: SparkSession, directory: Path, work: Workload, text: str | list[str]
 ) -> Measured:
@@ -117,21 +177,12 @@ def our_epochs(
         session.stream(name, source, schema=COLUMNS, time="ts", delay="0 seconds")
     for number, each in enumerate([text] if isinstance(text, str) else text):
         session.query(each, name=f"q{number}", unbounded=True)
-    ends: list[float] = []
-    engine, run_epoch = session.engine, session.engine.run
-
-    def timed(*arguments: object) -> object:
-        statistics = run_epoch(*arguments)  # type: ignore[arg-type]
-        if statistics is not None and statistics.rows:
-            ends.append(time.perf_counter())
-        return statistics
-
-    engine.run = timed  # type: ignore[method-assign, assignment]
+    ends = _ends_of(session)
     run = session.start()
     until(lambda: len(ends) >= work.warm + work.epochs, run.wait)
     state = sum(
         piece.bytes
-        for name, store in engine.manifest.stores.items()
+        for name, store in session.engine.manifest.stores.items()
         if name.startswith(("state/", "input/"))
         for each in store.runs
         for piece in each.pieces

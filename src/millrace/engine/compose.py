@@ -133,6 +133,7 @@ def _facts(
     ]
     return {
         "frontiers": _frontiers(catalog, decision, marks),
+        "clock": decision.clock,
         "clocks": clocks,
         "watermarks": marks,
         "seen": seen,

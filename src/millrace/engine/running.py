@@ -53,7 +53,8 @@ def marks_after(catalog: Catalog, decision: Decision, tallies: Iterable[Tally]) 
         idle = [each for each in decision.idle.get(name, []) if each not in had_rows]
         clocks = advanced(decision.clocks.get(name, {}), mine)
         previous = decision.watermarks.get(name)
-        mark = watermark(clocks, idle, delay=stream.delay, previous=previous)
+        ahead = decision.ahead.get(name, 0)
+        mark = watermark(clocks, idle, delay=stream.delay, previous=previous, ahead=ahead)
         if mark is not None:
             found[name] = mark
     return found

@@ -12,6 +12,7 @@ import pytest
 import millrace
 from millrace.engine.local import LocalRun
 from millrace.errors import NameTakenError, PlanError
+from millrace.time import ManualClock
 
 COLUMNS = "symbol text, price double, ts timestamp"
 TOTALS = "SELECT symbol, sum(price) AS total FROM trades [RANGE 10 us] GROUP BY symbol"
@@ -140,3 +141,21 @@ def test_what_remembers_every_row_is_refused_unless_it_is_allowed(tmp_path: Path
         assert refused.value.detail == 'The join remembers every row of "trades".'
         assert "unbounded" in refused.value.hint
         session.query(text, name="pairs", unbounded=True)
+
+
+def test_rows_leave_a_window_though_nothing_comes(tmp_path: Path) -> None:
+    """A stream that is silent for longer than `idle` goes on in time as the clock does."""
+    clock = ManualClock(start=1_000)
+    with millrace.Session(tmp_path, clock=clock) as session:
+        session.stream("trades", millrace.Feed(COLUMNS), time="ts", idle="5 us")
+        query, run = session.query(TOTALS, name="totals"), started(session)
+        run.feed(trades=rows(("a", 1.0, 5), ("a", 2.0, 7)))
+        clock.set(1_008)  # 8 us later, 3 of them beyond `idle`: it is 10
+        run.feed()
+        assert told(query)[1:] == [(7, -1, "a", 1.0), (7, 1, "a", 3.0)]
+        clock.set(1_015)  # 17
+        run.feed()
+        assert told(query)[3:] == [(16, -1, "a", 3.0), (16, 1, "a", 2.0)]
+        run.feed(trades=rows(("a", 4.0, 16), ("a", 8.0, 40)))  # the first is late by now
+        assert told(query)[5:] == [(18, -1, "a", 2.0)]
+        assert session.late_rows("trades").num_rows == 1
