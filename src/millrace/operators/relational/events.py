@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.kernels.arrays import Hashes, Ints
-from millrace.kernels.grouping import add_by_number, net_by_instant
+from millrace.kernels.grouping import add_by_number, net_by_instant, order_by
 from millrace.operators.relational.equal import LESSER_BITS, numbered
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.state import state_rows, state_schema
@@ -149,7 +149,7 @@ class Ledger:
         rows = take_rows(both, firsts)
         base = add_by_number(numbers[n_events:], self._counts(stored), len(firsts))
         numbers = numbers[:n_events]
-        order = np.lexsort((events.times, numbers))
+        order = order_by(numbers, events.times, len(firsts))
         numbers, times = numbers[order], events.times[order]
         stretches, begins = net_by_instant(numbers, times)
         changes = add_by_number(stretches, events.changes[order], len(begins))
