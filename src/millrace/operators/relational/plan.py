@@ -68,6 +68,8 @@ Makes = Callable[["Run"], Timed]
 Tells = Callable[["Run"], Elements]
 
 _ADDED = ("count", "sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
+_OF_ONE = ("min", "max", "first", "last")
+"""Aggregates to which it makes no difference how often a value is there."""
 _VALUE = "#value"
 
 
@@ -270,7 +272,7 @@ class Plan:
         """Return what keeps the values of one aggregate."""
         operand = self._type(aggregate, given)
         assert operand is not None, "only a count has no operand"
-        if not aggregate.distinct or aggregate.kind in ("min", "max"):
+        if not aggregate.distinct or aggregate.kind in _OF_ONE:
             by = aggregate.by
             by_type = None if by is None else type_of(by, given, self._declared.functions)
             return Values(name, keys, aggregate, operand, by_type, place)
