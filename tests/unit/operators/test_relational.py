@@ -84,6 +84,7 @@ def comparable(at: int, row: dict[str, Any]) -> tuple[Any, ...]:
     return at, *values
 
 
+@settings(max_examples=40)
 @given(plans(3), worlds(), CUTS)
 def test_what_is_told_is_what_the_definition_says(
     plan: Relation, world: Worlds, cuts: list[int]
@@ -108,6 +109,7 @@ def test_thousands_of_plans(plan: Relation, world: Worlds, cuts: list[int]) -> N
     check(plan, world, cuts)
 
 
+@settings(max_examples=40)
 @given(plans(3), worlds(), CUTS, st.integers(1, END))
 def test_shards_tell_the_same_together(
     plan: Relation, world: Worlds, cuts: list[int], change: int
@@ -158,6 +160,7 @@ def redistributed(states: Sequence[MemoryState], shard: int, n_shards: int) -> M
 
 
 @pytest.mark.parametrize("every", [1, 3, 5])
+@settings(max_examples=20)
 @given(plans(1), worlds(), CUTS)
 def test_a_relation_is_told_at_every_multiple(
     every: int, plan: Relation, world: Worlds, cuts: list[int]
