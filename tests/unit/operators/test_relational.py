@@ -26,6 +26,8 @@ from millrace.testing.relation_strategies import plans
 from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
+DRAWN = settings.default.max_examples  # type: ignore[union-attr]
+FEWER, MORE = settings(max_examples=max(DRAWN // 2, 1)), settings(max_examples=max(DRAWN, 2_000))
 KINDS: tuple[StreamKind, ...] = ("istream", "dstream", "rstream")
 CUTS = st.lists(st.integers(1, END - 1), max_size=5).map(lambda cuts: [*sorted(set(cuts)), END])
 Told = list[tuple[Any, ...]]
@@ -84,7 +86,7 @@ def comparable(at: int, row: dict[str, Any]) -> tuple[Any, ...]:
     return at, *values
 
 
-@settings(max_examples=40)
+@FEWER
 @given(plans(3), worlds(), CUTS)
 def test_what_is_told_is_what_the_definition_says(
     plan: Relation, world: Worlds, cuts: list[int]
@@ -103,13 +105,13 @@ def check(plan: Relation, world: Worlds, cuts: list[int]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=2_000)
+@MORE
 @given(plans(4), worlds(), CUTS)
 def test_thousands_of_plans(plan: Relation, world: Worlds, cuts: list[int]) -> None:
     check(plan, world, cuts)
 
 
-@settings(max_examples=40)
+@FEWER
 @given(plans(3), worlds(), CUTS, st.integers(1, END))
 def test_shards_tell_the_same_together(
     plan: Relation, world: Worlds, cuts: list[int], change: int
@@ -160,7 +162,7 @@ def redistributed(states: Sequence[MemoryState], shard: int, n_shards: int) -> M
 
 
 @pytest.mark.parametrize("every", [1, 3, 5])
-@settings(max_examples=20)
+@FEWER
 @given(plans(1), worlds(), CUTS)
 def test_a_relation_is_told_at_every_multiple(
     every: int, plan: Relation, world: Worlds, cuts: list[int]

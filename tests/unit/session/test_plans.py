@@ -27,6 +27,8 @@ from millrace.testing.relation_strategies import plans
 from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
+DRAWN = settings.default.max_examples  # type: ignore[union-attr]
+FEWER, MORE = settings(max_examples=max(DRAWN // 5, 1)), settings(max_examples=max(DRAWN, 120))
 TIMED = Declared(
     {
         name: Schema((*schema, *Schema.of("ts timestamp")))
@@ -77,7 +79,7 @@ PLANS = plans(3).filter(lambda plan: not reads_tables(plan))
 CUTS = st.lists(st.integers(1, END - 1), max_size=4, unique=True).map(sorted)
 
 
-@settings(max_examples=15)
+@FEWER
 @given(PLANS, worlds(), CUTS, st.integers(0, 5))
 def test_a_session_tells_what_the_definition_says(
     tmp_path_factory: pytest.TempPathFactory,
@@ -92,7 +94,7 @@ def test_a_session_tells_what_the_definition_says(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-@settings(max_examples=120)
+@MORE
 @given(PLANS, worlds(), CUTS, st.integers(0, 5))
 def test_it_does_so_in_every_configuration(
     tmp_path_factory: pytest.TempPathFactory,
