@@ -46,6 +46,7 @@ from millrace.plan.relations import (
     Relation,
     Source,
     Stream,
+    StreamKind,
     StreamOf,
     Table,
     Top,
