@@ -133,16 +133,20 @@ class Totals:
                     _count_odd(changes, of, doubles, weights, slot)
                     of, weights, doubles = of[finite], weights[finite], doubles[finite]
                 squared = aggregate.kind in _VARIANCES
+                if not squared:
+                    usual = (slot.first, slot.n_limbs, slot.limbs_at)
+                    left = np.flatnonzero(exact.add_doubles(changes, of, doubles, weights, usual))
+                    of, weights, doubles = of[left], weights[left], doubles[left]
                 split = _split_doubles(doubles, squared=squared)
             else:
                 split = _split_whole(values)
             owners, places, limbs = split
             limbs *= weights[owners]
-            usual = (places >= slot.first) & (places < slot.first + slot.n_limbs)
-            at = places[usual] - slot.first + slot.limbs_at
-            add_into(changes, of[owners[usual]], at, limbs[usual])
-            left = np.flatnonzero(~usual)
-            rare.append((number, of[owners[left]], places[left], limbs[left]))
+            known = (places >= slot.first) & (places < slot.first + slot.n_limbs)
+            at = places[known] - slot.first + slot.limbs_at
+            add_into(changes, of[owners[known]], at, limbs[known])
+            rest = np.flatnonzero(~known)
+            rare.append((number, of[owners[rest]], places[rest], limbs[rest]))
         hashes = hashes_of(together.rows, self.place)
         counted = self.counted.due(events_of(together, changes, hashes), slab)
         summed = self.summed.due(self._rare(together, hashes, rare), slab)
