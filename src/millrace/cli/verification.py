@@ -13,7 +13,7 @@ from millrace.engine.cursor import CURSORS, Cursor
 from millrace.engine.publication import CATALOGS, QUERIES
 from millrace.engine.registry import CHANGES
 from millrace.engine.registry import SNAPSHOTS as REGISTRY_SNAPSHOTS
-from millrace.engine.registry_state import index_files
+from millrace.engine.registry_state import named_files
 from millrace.errors import CorruptionError, MillraceError
 from millrace.state.container import Container
 from millrace.state.manifest import Manifest
@@ -71,7 +71,7 @@ def _index_needed(root: Root) -> dict[str, str]:
     for entries, what in ((snapshots, "registry's newest snapshot"), (catalogs, "newest catalog")):
         with contextlib.suppress(MillraceError):  # damage to these is found where they are compared
             if entries:
-                named = index_files(Container.open(root, entries[-1].name).meta)
+                named = named_files(Container.open(root, entries[-1].name).meta)
                 found |= dict.fromkeys(named, what)
     return found
 

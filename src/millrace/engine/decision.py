@@ -47,6 +47,8 @@ class Decision:
 
     `plans` are the feeds whose plans run: the id of the query, and up to where the plan has come,
     None if it has not begun. `held` are the runs that they read: what waits and what they remember.
+    `taken` says which change of the registry was the last whose tables a plan has seen, `earliest`
+    the least time of what waits for a plan that has not begun.
     """
 
     identity: Identity
@@ -68,6 +70,8 @@ class Decision:
     segments: dict[str, Segments] = field(default_factory=dict)
     plans: dict[str, list[int | None]] = field(default_factory=dict)
     held: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
+    taken: dict[str, int] = field(default_factory=dict)
+    earliest: dict[str, int] = field(default_factory=dict)
     unordered: tuple[str, ...] = ()
     probe: bool = False
 

@@ -3,6 +3,8 @@
 Every shard knows from the tallies of all tasks how far each stream is complete. A plan is run for
 the slab of time from where it had come to where all its streams are complete: over the elements
 that waited for it, and those that have just come. Elements of later wait in the plan's input store.
+What has changed in tables since its last slab takes effect where the slab begins, in all shards at
+the same instant.
 
 A plan that fails takes nothing down: its query is suspended, and the epoch run again without it.
 """
@@ -21,6 +23,7 @@ from millrace.engine.feeds import FeedSpec
 from millrace.engine.lateness import watermark
 from millrace.engine.plans import CHANGE, compiled, input_store, state_prefix
 from millrace.engine.stores import answer_store
+from millrace.engine.table_changes import changes_at
 from millrace.engine.tally import Failure, Tally, advanced
 from millrace.kernels.arrays import Hashes
 from millrace.operators.canonical import canonical_order
@@ -60,6 +63,13 @@ def frontier(feed: FeedSpec, marks: Mapping[str, int]) -> int | None:
     return min(known) if len(known) == len(found) else None
 
 
+def earliest(feed: FeedSpec, decision: Decision, tallies: Iterable[Tally]) -> int | None:
+    """Return the least time that a plan which has not begun was given, before or just now."""
+    found = [each.earliest for each in tallies if each.stream in feed.sources]
+    found.append(decision.earliest.get(feed.name))
+    return min((each for each in found if each is not None), default=None)
+
+
 @dataclass(slots=True)
 class Moved:
     """What plans have made in one shard: rows for stores, and queries that failed."""
@@ -95,8 +105,9 @@ class Running:
             feed, alone = self.catalog.feeds[name], Moved()
             if self._keys(feed) == EVERYTHING and self.keys[0] > 0:
                 continue  # what is not spread runs in the first shard
+            first = earliest(feed, self.decision, tallies)
             try:
-                self._plan(feed, qid, begin, frontier(feed, marks), arrived, alone)
+                self._plan(feed, qid, (begin, frontier(feed, marks), first), arrived, alone)
             except (MemoryError, OSError):
                 raise  # of the machine, not of the query
             except Exception as error:
@@ -112,31 +123,32 @@ class Running:
         self,
         feed: FeedSpec,
         qid: int,
-        begin: int | None,
-        end: int | None,
+        stretch: tuple[int | None, int | None, int | None],
         arrived: Mapping[str, pa.Table],
         moved: Moved,
     ) -> None:
+        """Run a plan from where it had come to where it comes; its first slab begins with a row."""
         assert feed.plan is not None, "a feed that runs has a plan"
+        begin, end, first = stretch
         stop = NEVER if end is None else end
-        elements, earliest = {}, stop
+        elements = {}
         for stream in feed.plan.sources:
             store = input_store(feed, stream)
             new = arrived.get(store)
             rows = self._elements(feed, stream, new, begin, stop)
             elements[stream] = rows
-            earliest = min(earliest, int(rows.times.min(initial=stop)))
             if new is not None:
                 later = new.filter(pa.array(new.column("_time").to_numpy() >= stop))
                 moved.add(store, later)
         if end is None or (begin is not None and end <= begin):
             return
         state = RunState(self.root, self.decision.held, state_prefix(feed), self._keys(feed))
+        start = min(end if first is None else first, end) if begin is None else begin
         slab = Slab(
-            earliest if begin is None else begin,
+            start,
             end,
             elements,
-            {},
+            {name: self._changes(feed, name, start) for name in feed.plan.tables},
             state,
             first=begin is None,
             functions=self.functions,
@@ -172,6 +184,13 @@ class Running:
         batches = table.to_batches()
         batch = batches[0] if batches else empty_rows(schema)
         return Elements(batch.select(spec.schema.names), batch.column("_time").to_numpy())
+
+    def _changes(self, feed: FeedSpec, table: str, at: int) -> Elements:
+        """Return what a plan has not seen of a table yet, as changes at one instant."""
+        assert feed.plan is not None, "a feed that runs has a plan"
+        column = None if feed.plan.columns is None else dict(feed.plan.columns)[table]
+        taken = self.decision.taken.get(feed.name)
+        return changes_at(self.root, self.catalog, table, taken, at, (column, self._keys(feed)))
 
     def _told(self, feed: FeedSpec, qid: int, slab: Slab, moved: Moved) -> None:
         """Run the operators, and make answers of what they tell."""
