@@ -27,17 +27,21 @@ from millrace.engine.table_changes import changes_at
 from millrace.engine.tally import Failure, Tally, advanced
 from millrace.kernels.arrays import Hashes
 from millrace.operators.canonical import canonical_order
+from millrace.operators.keys import BUCKET_BITS
+from millrace.operators.relational.equal import REST
 from millrace.operators.relational.plan import Run
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.state import state_schema
-from millrace.operators.relational.timed import NEVER, empty_rows
+from millrace.operators.relational.timed import NEVER, OPEN, empty_rows
 from millrace.operators.select import Function
+from millrace.plan.placement import EVERYWHERE
 from millrace.state.piece import Piece
 from millrace.state.root import Root
 from millrace.state.run import read_keys, read_piece
 
 Range = tuple[int, int]
 EVERYTHING: Range = (0, 1 << 64)
+MOST_LOOKUPS = 1 << 18
 
 
 def marks_after(catalog: Catalog, decision: Decision, tallies: Iterable[Tally]) -> dict[str, int]:
@@ -188,7 +192,7 @@ class Running:
     def _changes(self, feed: FeedSpec, table: str, at: int) -> Elements:
         """Return what a plan has not seen of a table yet, as changes at one instant."""
         assert feed.plan is not None, "a feed that runs has a plan"
-        column = None if feed.plan.columns is None else dict(feed.plan.columns)[table]
+        column = EVERYWHERE if feed.plan.columns is None else dict(feed.plan.columns)[table]
         taken = self.decision.taken.get(feed.name)
         return changes_at(self.root, self.catalog, table, taken, at, (column, self._keys(feed)))
 
@@ -237,8 +241,26 @@ class RunState:
         tables = [read_keys(self.root, piece, keys, after) for piece in pieces]
         return _batch(tables, schema)
 
+    @property
+    def first(self) -> bool:
+        """Whether this is the first shard."""
+        return self.keys[0] == 0
+
+    def anywhere(self, store: str, schema: pa.Schema, keys: Hashes, after: int) -> pa.RecordBatch:
+        """Return the rows of this shard whose key is one of some but for what says the shard.
+
+        A few keys are looked for in each bucket; for many the shard's rows are read once.
+        """
+        low, high = (each >> (64 - BUCKET_BITS) for each in self.keys)
+        rests = np.unique(keys & REST)
+        if len(rests) * (high - low) <= MOST_LOOKUPS:
+            buckets = np.arange(low, high, dtype=np.uint64) << np.uint64(64 - BUCKET_BITS)
+            return self.of(store, schema, (buckets[:, None] | rests[None, :]).ravel(), after)
+        rows = self.due(store, schema, after + 1, OPEN + 1)
+        return rows.filter(pa.array(np.isin(rows.column("_key").to_numpy() & REST, rests)))
+
     def due(self, store: str, schema: pa.Schema, begin: int, end: int) -> pa.RecordBatch:
-        """Return the rows whose time is in [begin, end)."""
+        """Return the rows of this shard whose time is in [begin, end)."""
         pieces = self.held.get(self.prefix + store, ())
         tables = [
             read_piece(self.root, piece, keys=self.keys, times=(begin, end)) for piece in pieces

@@ -12,6 +12,7 @@ from millrace.index.text.needles import access_clause
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
 from millrace.plan.outline import outline
+from millrace.plan.placement import EVERYWHERE
 from millrace.plan.spelling import to_text
 from millrace.session.planning import planned_feed
 from millrace.session.query import Query
@@ -48,7 +49,7 @@ def _placed(feed: FeedSpec) -> list[str]:
     ]
     if plan.columns is None:
         return [*lines, "shards   one: the rows of no column can be told apart"]
-    columns = [f"{name} by {column}" if column else f"{name} to all"
+    columns = [f"{name} everywhere" if column == EVERYWHERE else f"{name} by {column}"
                for name, column in plan.columns]  # fmt: skip
     return [*lines, f"shards   all: {', '.join(columns)}"]
 

@@ -18,7 +18,8 @@ from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.kernels.grouping import number_hashes
 from millrace.operators.keys import BUCKET_BITS, hash_columns
 
-_REST = np.uint64((1 << (64 - BUCKET_BITS)) - 1)
+REST = np.uint64((1 << (64 - BUCKET_BITS)) - 1)
+"""The bits of a hash that say nothing about the shard."""
 ONE_KEY = np.uint64(0)
 """The hash of rows without columns."""
 
@@ -34,7 +35,12 @@ def hashes_of(rows: pa.RecordBatch, place: str | None = None) -> Hashes:
     hashes = hash_columns(rows, rows.schema.names)
     if place is None or len(rows.schema.names) == 1:
         return hashes
-    return (hash_columns(rows, [place]) & ~_REST) | (hashes & _REST)
+    return placed_by(rows, place, hashes)
+
+
+def placed_by(rows: pa.RecordBatch, place: str, hashes: Hashes) -> Hashes:
+    """Return hashes whose upper bits, which decide about the shard, are those of a column."""
+    return (hash_columns(rows, [place]) & ~REST) | (hashes & REST)
 
 
 def numbered(rows: pa.RecordBatch, hashes: Hashes | None = None) -> tuple[Ints, Ints]:
