@@ -77,11 +77,18 @@ class Table:
             self._record([(added, 1)], version)
         return int(added.num_rows)
 
-    def delete(self, where: Where) -> int:
-        """Remove the rows for which a condition is true; return how many."""
+    def delete(self, where: Where | Rows) -> int:
+        """Remove the rows for which a condition is true, or those given; return how many.
+
+        Rows are given whole, and each takes away one that is equal, or by their keys alone. One
+        that is not there is refused.
+        """
         with self._session.updating:
             version, present = self._rows()
-            gone = repeated(self._matching(present, where))
+            if isinstance(where, str | Term) or hasattr(where, "tree"):
+                gone = repeated(self._matching(present, where))
+            else:
+                gone = self._given(present, table_of(where, "rows of a table"))
             self._record([(gone, -1)], version)
         return int(gone.num_rows)
 
@@ -131,6 +138,28 @@ class Table:
             for batch in present.combine_chunks().to_batches()
         ]
         return pa.Table.from_batches(found, present.schema)
+
+    def _given(self, present: pa.Table, rows: pa.Table) -> pa.Table:
+        """Return the rows that are meant by whole rows, or by keys."""
+        spec = self.spec
+        if spec.key and set(rows.column_names) == set(spec.key):
+            wanted = fitted_rows(spec, rows, some=True).select(list(spec.key))
+            there = present.select(list(spec.key))
+        else:
+            wanted = fitted_rows(spec, rows)
+            there = present.drop_columns([COPIES])
+        counted = consolidated(_copies(wanted, 1))
+        left = _minus(counted, there.append_column(COPIES, present.column(COPIES)))
+        missing = repeated(left)
+        if missing.num_rows:
+            raise PlanError(
+                f'table "{self.name}" has no such row',
+                detail=f"It is {missing.slice(0, 1).to_pylist()[0]}.",
+                hint="No row of this call was taken away.",
+            )
+        if wanted.num_columns == present.num_columns - 1:
+            return repeated(counted)
+        return present.drop_columns([COPIES]).take(places_of(there, wanted))
 
     def _condition(self, where: Where) -> Expression:
         from millrace.lang.binder import bind_condition  # noqa: PLC0415  slow to import
@@ -182,6 +211,14 @@ def _minus(wanted: pa.Table, present: pa.Table) -> pa.Table:
     left = np.maximum(copies[:n_wanted] - there[numbers[:n_wanted]], 0)
     at = wanted.column_names.index(COPIES)
     return wanted.set_column(at, COPIES, pa.array(left))
+
+
+def places_of(rows: pa.Table, wanted: pa.Table) -> pa.Array:
+    """Return where each of some different rows is that are wanted."""
+    [both] = pa.concat_tables([rows, wanted]).combine_chunks().to_batches()
+    numbers, _ = numbered(both)
+    at = np.flatnonzero(np.isin(numbers[: rows.num_rows], numbers[rows.num_rows :]))
+    return pa.array(at)
 
 
 def require_columns(spec: TableSpec, other: TableSpec) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import millrace
+from millrace.engine.facts import frontiers
 from millrace.engine.local import LocalRun
 from millrace.engine.settings import Settings
 from millrace.plan.declared import Declared
-from millrace.plan.relations import Relation, StreamOf, Table, Windowed
-from millrace.plan.scopes import inputs
+from millrace.plan.relations import Relation, StreamOf
 from millrace.schema import Schema
 from millrace.session.planning import sources_of
+from millrace.state.memory_root import MemoryRoot
+from millrace.state.root import Root
 from millrace.testing.oracle.aggregates import same
 from millrace.testing.oracle.bags import Bagged
 from millrace.testing.oracle.relations import Definition, Element
@@ -27,6 +28,7 @@ from millrace.testing.relation_strategies import plans
 from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
+Taken = dict[str, list[tuple[int | None, dict[str, Any], int]]]
 TIMED = Declared(
     {
         name: Schema((*schema, *Schema.of("ts timestamp")))
@@ -42,13 +44,8 @@ CONFIGURATIONS = {
 }
 
 
-def reads_tables(node: Relation) -> bool:
-    if isinstance(node, Table):
-        return True
-    if isinstance(node, Windowed) and isinstance(node.stream, StreamOf):
-        return reads_tables(node.stream.relation)
-    below = [*inputs(node), *([node.subquery] if hasattr(node, "subquery") else [])]
-    return any(map(reads_tables, below))
+def reads_a_stream(plan: Relation) -> bool:
+    return any(sources_of(StreamOf("istream", plan)))
 
 
 def timed(elements: list[Element]) -> list[Element]:
@@ -75,13 +72,12 @@ def instant(value: Any) -> Any:
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 @given(
-    plans(3).filter(lambda plan: not reads_tables(plan)),
+    plans(3).filter(reads_a_stream),
     worlds(),
     st.lists(st.integers(1, END - 1), max_size=4, unique=True).map(sorted),
     st.integers(0, 5),
 )
 def test_a_session_tells_what_the_definition_says(
-    tmp_path_factory: pytest.TempPathFactory,
     name: str,
     plan: Relation,
     world: Worlds,
@@ -89,17 +85,26 @@ def test_a_session_tells_what_the_definition_says(
     restart: int,
 ) -> None:
     streams = {each: timed(world[0][each]) for each in TIMED.streams}
-    root = tmp_path_factory.mktemp("root")
-    told = executed(root, CONFIGURATIONS[name], plan, streams, [*cuts, END], restart)
+    given = streams, world[1]
+    told, changes = executed(MemoryRoot(), CONFIGURATIONS[name], plan, given, [*cuts, END], restart)
 
-    assert told == expected(plan, streams)
+    assert told == expected(plan, streams, changes)
 
 
-def expected(plan: Relation, streams: dict[str, list[Element]]) -> Counter[tuple[Any, ...]]:
-    """Return what comes and goes from the first element of the plan's streams on."""
-    definition, found = Definition(TIMED, streams, {}), Counter[tuple[Any, ...]]()
+def expected(
+    plan: Relation, streams: dict[str, list[Element]], changes: Taken
+) -> Counter[tuple[Any, ...]]:
+    """Return what comes and goes from the first element of the plan's streams on.
+
+    Changes of tables are given with the instants at which they took effect: None is the first.
+    """
     sources = set(sources_of(StreamOf("istream", plan)))
     begin = min((at for name in sources for at, _ in streams[name]), default=END)
+    tables = {
+        name: [(begin if at is None else at, row, copies) for at, row, copies in some]
+        for name, some in changes.items()
+    }
+    definition, found = Definition(TIMED, streams, tables), Counter[tuple[Any, ...]]()
     for at in range(begin, END):
         came = definition.told(StreamOf("istream" if at > begin else "rstream", plan), at)
         went = definition.told(StreamOf("dstream", plan), at) if at > begin else []
@@ -109,21 +114,29 @@ def expected(plan: Relation, streams: dict[str, list[Element]]) -> Counter[tuple
 
 
 def executed(
-    root: Path,
+    root: Root,
     settings: Settings,
     plan: Relation,
-    streams: dict[str, list[Element]],
+    world: Worlds,
     ends: list[int],
     restart: int,
-) -> Counter[tuple[Any, ...]]:
-    """Feed streams piece by piece, with a new session before one of the pieces."""
+) -> tuple[Counter[tuple[Any, ...]], Taken]:
+    """Feed streams piece by piece, with a new session before one of the pieces.
+
+    The changes of tables that belong to a piece are made before it.
+    """
+    streams, tables = world
     session, query = opened(root, settings, plan)
     run = started(session)
+    taken: Taken = {name: [] for name in tables}
     for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
         if number == restart:
             session.close()
             session, query = opened(root, settings, plan)
             run = started(session)
+        for name, changes in tables.items():
+            some = [each for each in changes if begin <= each[0] < end]
+            taken[name] += [changed(session, name, *each[1:]) for each in some]
         pieces = {
             each: fed([one for one in streams[each] if begin <= one[0] < end], TIMED.streams[each])
             for each in streams
@@ -133,14 +146,30 @@ def executed(
             for each, of in TIMED.streams.items()}  # fmt: skip
     run.feed(**{each: fed(last[each], TIMED.streams[each]) for each in last})
     answers = query.results()
+    assert query.failure is None, query.failure
     session.close()
     times = answers.column("_time").cast(pa.int64()).to_pylist()
     names = [each for each in answers.column_names if not each.startswith("_")]
     rows = answers.select(["_change", *names]).to_pylist()
-    return Counter(
+    told = Counter(
         (change, *comparable(at, values))
         for at, (change, *values) in zip(times, (list(row.values()) for row in rows), strict=True)
     )
+    return told, taken
+
+
+def changed(
+    session: millrace.Session, name: str, row: dict[str, Any], copies: int
+) -> tuple[int | None, dict[str, Any], int]:
+    """Change a table; return the change with the instant from which on the plan sees it."""
+    table, rows = session.standing_table(name), one_row(row, TIMED.tables[name])
+    table.insert(rows) if copies > 0 else table.delete(rows)
+    engine = session.engine
+    return frontiers(engine.manifest, engine.registry.catalog).get("plan"), row, copies
+
+
+def one_row(row: dict[str, Any], schema: Schema) -> pa.Table:
+    return pa.Table.from_pylist([row], schema=schema.to_arrow())
 
 
 def started(session: millrace.Session) -> LocalRun:
@@ -150,9 +179,11 @@ def started(session: millrace.Session) -> LocalRun:
 
 
 def opened(
-    root: Path, settings: Settings, plan: Relation
+    root: Root, settings: Settings, plan: Relation
 ) -> tuple[millrace.Session, millrace.Query]:
     session = millrace.Session(root, settings=settings)
     for name, schema in TIMED.streams.items():
         session.stream(name, millrace.Feed(), schema=schema, time="ts")
+    for name, schema in TIMED.tables.items():
+        session.table(name, schema)
     return session, session.query(plan, name="plan")
