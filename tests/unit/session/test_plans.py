@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -54,8 +55,8 @@ def timed(elements: list[Element]) -> list[Element]:
     return sorted(rows, key=lambda each: (each[0], Bagged.of(each[1]).place()))
 
 
-def fed(elements: list[Element], schema: Schema) -> pa.Table:
-    rows = [row for _, row in elements]
+def fed(elements: list[Element], name: str) -> pa.Table:
+    rows, schema = [row for _, row in elements], TIMED.streams[name]
     plain = pa.schema([pa.field(each.name, pa.int64() if each.name == "ts" else each.type)
                        for each in schema])  # fmt: skip
     return pa.Table.from_pylist(rows, schema=plain).cast(schema.to_arrow())
@@ -76,33 +77,36 @@ def instant(value: Any) -> Any:
     worlds(),
     st.lists(st.integers(1, END - 1), max_size=4, unique=True).map(sorted),
     st.integers(0, 5),
+    st.sampled_from([0, 0, 1, 2]),
 )
 def test_a_session_tells_what_the_definition_says(
-    name: str,
-    plan: Relation,
-    world: Worlds,
-    cuts: list[int],
-    restart: int,
+    name: str, plan: Relation, world: Worlds, cuts: list[int], restart: int, born: int
 ) -> None:
     streams = {each: timed(world[0][each]) for each in TIMED.streams}
-    given = streams, world[1]
-    told, changes = executed(MemoryRoot(), CONFIGURATIONS[name], plan, given, [*cuts, END], restart)
+    ends = [*cuts, END]
+    born = min(born, len(cuts))
+    trial = Trial(MemoryRoot(), CONFIGURATIONS[name], plan)
 
-    assert told == expected(plan, streams, changes)
+    told = trial.executed((streams, world[1]), ends, restart, born)
+
+    seen = [0, *ends][born]
+    later = {each: [one for one in some if one[0] >= seen] for each, some in streams.items()}
+    assert told == expected(plan, later, trial)
 
 
 def expected(
-    plan: Relation, streams: dict[str, list[Element]], changes: Taken
+    plan: Relation, streams: dict[str, list[Element]], trial: Trial
 ) -> Counter[tuple[Any, ...]]:
-    """Return what comes and goes from the first element of the plan's streams on.
+    """Return what comes and goes from where the plan begins.
 
-    Changes of tables are given with the instants at which they took effect: None is the first.
+    That is where all its streams were complete when it was registered, or its first element.
     """
     sources = set(sources_of(StreamOf("istream", plan)))
-    begin = min((at for name in sources for at, _ in streams[name]), default=END)
+    first = min((at for name in sources for at, _ in streams[name]), default=END)
+    begin = first if trial.begin is None else trial.begin
     tables = {
         name: [(begin if at is None else at, row, copies) for at, row, copies in some]
-        for name, some in changes.items()
+        for name, some in trial.changes.items()
     }
     definition, found = Definition(TIMED, streams, tables), Counter[tuple[Any, ...]]()
     for at in range(begin, END):
@@ -113,77 +117,80 @@ def expected(
     return found
 
 
-def executed(
-    root: Root,
-    settings: Settings,
-    plan: Relation,
-    world: Worlds,
-    ends: list[int],
-    restart: int,
-) -> tuple[Counter[tuple[Any, ...]], Taken]:
-    """Feed streams piece by piece, with a new session before one of the pieces.
+@dataclass
+class Trial:
+    """A session that runs a plan; `changes` are those of tables, with when they took effect."""
 
-    The changes of tables that belong to a piece are made before it.
-    """
-    streams, tables = world
-    session, query = opened(root, settings, plan)
-    run = started(session)
-    taken: Taken = {name: [] for name in tables}
-    for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        if number == restart:
-            session.close()
-            session, query = opened(root, settings, plan)
-            run = started(session)
-        for name, changes in tables.items():
-            some = [each for each in changes if begin <= each[0] < end]
-            taken[name] += [changed(session, name, *each[1:]) for each in some]
-        pieces = {
-            each: fed([one for one in streams[each] if begin <= one[0] < end], TIMED.streams[each])
-            for each in streams
-        }
-        run.feed(**pieces)
-    last = {each: [(END, {**dict.fromkeys(of.names), "ts": END})]
-            for each, of in TIMED.streams.items()}  # fmt: skip
-    run.feed(**{each: fed(last[each], TIMED.streams[each]) for each in last})
-    answers = query.results()
-    assert query.failure is None, query.failure
-    session.close()
-    times = answers.column("_time").cast(pa.int64()).to_pylist()
-    names = [each for each in answers.column_names if not each.startswith("_")]
-    rows = answers.select(["_change", *names]).to_pylist()
-    told = Counter(
-        (change, *comparable(at, values))
-        for at, (change, *values) in zip(times, (list(row.values()) for row in rows), strict=True)
-    )
-    return told, taken
+    root: Root
+    settings: Settings
+    plan: Relation
+    begin: int | None = None
+    changes: Taken = field(default_factory=lambda: {name: [] for name in TIMED.tables})
 
+    def executed(
+        self, world: Worlds, ends: list[int], restart: int, born: int
+    ) -> Counter[tuple[Any, ...]]:
+        """Feed streams piece by piece, with a new session before one of the pieces.
 
-def changed(
-    session: millrace.Session, name: str, row: dict[str, Any], copies: int
-) -> tuple[int | None, dict[str, Any], int]:
-    """Change a table; return the change with the instant from which on the plan sees it."""
-    table, rows = session.standing_table(name), one_row(row, TIMED.tables[name])
-    table.insert(rows) if copies > 0 else table.delete(rows)
-    engine = session.engine
-    return frontiers(engine.manifest, engine.registry.catalog).get("plan"), row, copies
+        The changes of tables that belong to a piece are made before it; the plan is registered
+        before the piece `born`.
+        """
+        self.open()
+        for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
+            if number == restart:
+                self.session.close()
+                self.open()
+            if number == born:
+                self.session.query(self.plan, name="plan")
+                self.begin = self.frontier()
+            for name, changes in world[1].items():
+                for at, row, copies in changes:
+                    if begin <= at < end:
+                        self.change(name, row, copies)
+            self.run.feed(
+                **{
+                    name: fed([each for each in some if begin <= each[0] < end], name)
+                    for name, some in world[0].items()
+                }
+            )
+        nulls = {name: {**dict.fromkeys(of.names), "ts": END} for name, of in TIMED.streams.items()}
+        self.run.feed(**{name: fed([(END, row)], name) for name, row in nulls.items()})
+        return self.told()
 
+    def open(self) -> None:
+        self.session = millrace.Session(self.root, settings=self.settings)
+        for name, schema in TIMED.streams.items():
+            self.session.stream(name, millrace.Feed(), schema=schema, time="ts")
+        for name, schema in TIMED.tables.items():
+            self.session.table(name, schema)
+        if "plan" in self.session.engine.registry.catalog.feeds:
+            self.session.query(self.plan, name="plan")
+        run = self.session.start()
+        assert isinstance(run, LocalRun)
+        self.run = run
 
-def one_row(row: dict[str, Any], schema: Schema) -> pa.Table:
-    return pa.Table.from_pylist([row], schema=schema.to_arrow())
+    def frontier(self) -> int | None:
+        engine = self.session.engine
+        return frontiers(engine.manifest, engine.registry.catalog).get("plan")
 
+    def change(self, name: str, row: dict[str, Any], copies: int) -> None:
+        """Change a table; the plan sees it from its frontier on, None being where it begins."""
+        table = self.session.standing_table(name)
+        rows = pa.Table.from_pylist([row], schema=TIMED.tables[name].to_arrow())
+        table.insert(rows) if copies > 0 else table.delete(rows)
+        self.changes[name].append((self.frontier(), row, copies))
 
-def started(session: millrace.Session) -> LocalRun:
-    run = session.start()
-    assert isinstance(run, LocalRun)
-    return run
-
-
-def opened(
-    root: Root, settings: Settings, plan: Relation
-) -> tuple[millrace.Session, millrace.Query]:
-    session = millrace.Session(root, settings=settings)
-    for name, schema in TIMED.streams.items():
-        session.stream(name, millrace.Feed(), schema=schema, time="ts")
-    for name, schema in TIMED.tables.items():
-        session.table(name, schema)
-    return session, session.query(plan, name="plan")
+    def told(self) -> Counter[tuple[Any, ...]]:
+        query = self.session.standing("plan")
+        assert isinstance(query, millrace.Query)
+        assert query.failure is None, query.failure
+        answers = query.results()
+        self.session.close()
+        times = answers.column("_time").cast(pa.int64()).to_pylist()
+        names = [each for each in answers.column_names if not each.startswith("_")]
+        rows = answers.select(["_change", *names]).to_pylist()
+        values = ([*row.values()] for row in rows)
+        return Counter(
+            (change, *comparable(at, rest))
+            for at, (change, *rest) in zip(times, values, strict=True)
+        )
