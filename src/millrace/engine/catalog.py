@@ -8,7 +8,7 @@ written once, before the first epoch that uses it, and remember it by that name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
@@ -149,8 +149,12 @@ class Catalog:
 
     def _require_new(self, what: str, name: str) -> None:
         """Refuse a name for a table or a view that anything has; case does not count."""
-        kinds = {"stream": self.streams, "table": self.tables, "view": self.views,
-                 "query": self.feeds}  # fmt: skip
+        kinds: dict[str, Collection[str]] = {
+            "stream": self.streams,
+            "table": self.tables,
+            "view": self.views,
+            "query": self.feeds,
+        }
         for kind, known in kinds.items():
             taken = name if name in known else _alike(name, known)
             if taken is not None:

@@ -28,8 +28,8 @@ def declare_table(
 ) -> Table:
     """Declare a table, with the rows that it begins with; nothing is done if it exists so."""
     if not isinstance(columns, str | Schema):
-        rows = table_of(columns, "rows of a table")
-        columns = Schema.from_arrow(rows.schema)
+        given = rows = table_of(columns, "rows of a table")
+        columns = Schema.from_arrow(given.schema)
     spec = TableSpec(name, Schema.of(columns) if isinstance(columns, str) else columns, key)
     known = session.engine.registry.catalog.tables.get(name)
     if known is not None:

@@ -12,7 +12,7 @@ the table sees the change from the first instant on about which it has not told 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -85,7 +85,7 @@ class Table:
         """
         with self._session.updating:
             version, present = self._rows()
-            if isinstance(where, str | Term) or hasattr(where, "tree"):
+            if _is_condition(where):
                 gone = repeated(self._matching(present, where))
             else:
                 gone = self._given(present, table_of(where, "rows of a table"))
@@ -172,6 +172,11 @@ class Table:
         columns = {each.name: type_name(each.type) for each in self.spec.schema}
         condition = condition_of(where) if isinstance(where, str) else where
         return bind_condition(condition, columns, types)
+
+
+def _is_condition(where: Where | Rows) -> TypeGuard[Where]:
+    """Say whether rows are meant by a condition, in a text, built, or parsed."""
+    return isinstance(where, str | Term) or hasattr(where, "tree")
 
 
 def _with_values(rows: pa.Table, one: pa.Table) -> pa.Table:

@@ -35,7 +35,7 @@ IN_ONE_SHARD = None
          {"s": "k", "t": "k", "q": EVERYWHERE}),
         ("SELECT s.k, a.name FROM s JOIN r AS a ON s.k = a.k JOIN r AS b ON s.v = b.k",
          {"s": "k", "r": EVERYWHERE}),
-        ("SELECT s.k, x.k FROM s JOIN (SELECT k FROM r WHERE name = 'a') AS x ON s.k > x.k",
+        ("SELECT s.k, x.k AS y FROM s JOIN (SELECT k FROM r WHERE name = 'a') AS x ON s.k > x.k",
          {"s": "k", "r": EVERYWHERE}),
         ("SELECT r.name FROM s JOIN r ON s.k < r.k", IN_ONE_SHARD),
         ("SELECT x.n FROM s, (SELECT count(*) AS n FROM r) AS x", IN_ONE_SHARD),

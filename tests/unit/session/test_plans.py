@@ -19,7 +19,7 @@ from millrace.engine.settings import Settings
 from millrace.plan.declared import Declared
 from millrace.plan.relations import Relation, StreamOf
 from millrace.schema import Schema
-from millrace.session.planning import sources_of
+from millrace.session.planning import sources_of, tables_of
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.root import Root
 from millrace.testing.oracle.aggregates import same
@@ -143,10 +143,10 @@ class Trial:
             if number == born:
                 self.session.query(self.plan, name="plan")
                 self.begin = self.frontier()
-            for name, changes in world[1].items():
-                for at, row, copies in changes:
-                    if begin <= at < end:
-                        self.change(name, row, copies)
+            for name in set(tables_of(StreamOf("istream", self.plan))):
+                some = [each for each in world[1][name] if begin <= each[0] < end]
+                self.change(name, [row for _, row, copies in some if copies > 0], 1)
+                self.change(name, [row for _, row, copies in some if copies < 0], -1)
             self.run.feed(
                 **{
                     name: fed([each for each in some if begin <= each[0] < end], name)
@@ -173,12 +173,15 @@ class Trial:
         engine = self.session.engine
         return frontiers(engine.manifest, engine.registry.catalog).get("plan")
 
-    def change(self, name: str, row: dict[str, Any], copies: int) -> None:
+    def change(self, name: str, rows: list[dict[str, Any]], copies: int) -> None:
         """Change a table; the plan sees it from its frontier on, None being where it begins."""
+        if not rows:
+            return
         table = self.session.standing_table(name)
-        rows = pa.Table.from_pylist([row], schema=TIMED.tables[name].to_arrow())
-        table.insert(rows) if copies > 0 else table.delete(rows)
-        self.changes[name].append((self.frontier(), row, copies))
+        given = pa.Table.from_pylist(rows, schema=TIMED.tables[name].to_arrow())
+        table.insert(given) if copies > 0 else table.delete(given)
+        at = self.frontier()
+        self.changes[name] += [(at, row, copies) for row in rows]
 
     def told(self) -> Counter[tuple[Any, ...]]:
         query = self.session.standing("plan")
