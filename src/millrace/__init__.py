@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from millrace.plan.term import col as col
     from millrace.session import Query as Query
     from millrace.session import Session as Session
+    from millrace.session import Table as Table
     from millrace.session import Template as Template
 
 __version__ = "0.1.0"
@@ -42,6 +43,7 @@ _HOMES = {
     "ReadOptions": "connectors.formats.options",
     "Session": "session",
     "Settings": "engine.settings",
+    "Table": "session",
     "Template": "session",
     "call": "plan.term",
     "col": "plan.term",

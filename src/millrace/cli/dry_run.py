@@ -10,7 +10,13 @@ import pyarrow as pa
 
 from millrace.connectors.globs import require_listable
 from millrace.errors import UnknownNameError
-from millrace.lang.declarations import CreateSink, CreateStream, InsertFile, Statement
+from millrace.lang.declarations import (
+    Connector,
+    CreateSink,
+    CreateStream,
+    InsertFile,
+    Statement,
+)
 from millrace.session.script import Outcome, Script
 from millrace.session.session import Session
 from millrace.state.memory_root import MemoryRoot
@@ -25,10 +31,18 @@ class DryScript(Script):
         if isinstance(statement, CreateSink):
             self.check_sink(statement)
             return Outcome(statement, f'sink "{statement.name}" can be attached')
+        known = self.session.engine.registry.catalog.tables
+        if isinstance(statement, InsertFile) and statement.template in known:
+            return Outcome(statement, f'"{statement.template}" can take rows')
         if isinstance(statement, InsertFile):
             template = self.template(statement.template)
             return Outcome(statement, f'"{template.name}" can take rows')
         return super().outcome(statement)
+
+    def first_rows(self, source: Connector) -> pa.Table | None:
+        """Look at the source of a table's rows by name alone."""
+        self.check_rows(source)
+        return None
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from millrace.engine.cursor import CURSORS, Cursor
 from millrace.engine.publication import CATALOGS, QUERIES
 from millrace.engine.registry import CHANGES
 from millrace.engine.registry import SNAPSHOTS as REGISTRY_SNAPSHOTS
-from millrace.engine.registry_state import index_files
+from millrace.engine.registry_state import named_files
+from millrace.engine.tables import TABLES
 from millrace.errors import CorruptionError, MillraceError
 from millrace.state.container import Container
 from millrace.state.manifest import Manifest
@@ -21,7 +22,7 @@ from millrace.state.names import COMMITS, SNAPSHOTS, MissingError, number_of
 from millrace.state.root import Root
 from millrace.state.run_store import load_manifest
 
-LOGS = (COMMITS, SNAPSHOTS, CHANGES, REGISTRY_SNAPSHOTS, CATALOGS, QUERIES, "epochs")
+LOGS = (COMMITS, SNAPSHOTS, CHANGES, REGISTRY_SNAPSHOTS, CATALOGS, QUERIES, TABLES, "epochs")
 
 
 @dataclass(slots=True)
@@ -65,13 +66,13 @@ def _needed(root: Root, findings: Findings) -> frozenset[str]:
 
 
 def _index_needed(root: Root) -> dict[str, str]:
-    """Name the files of standing queries that a start, or the next epoch, needs, and for what."""
+    """Name the files of queries and tables that a start, or the next epoch, needs, and for what."""
     snapshots, catalogs = root.list(f"{REGISTRY_SNAPSHOTS}/"), root.list(f"{CATALOGS}/")
     found: dict[str, str] = {}
     for entries, what in ((snapshots, "registry's newest snapshot"), (catalogs, "newest catalog")):
         with contextlib.suppress(MillraceError):  # damage to these is found where they are compared
             if entries:
-                named = index_files(Container.open(root, entries[-1].name).meta)
+                named = named_files(Container.open(root, entries[-1].name).meta)
                 found |= dict.fromkeys(named, what)
     return found
 

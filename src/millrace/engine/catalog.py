@@ -1,20 +1,25 @@
-"""The catalog: every stream, feed and family in force, as of one number of the registry.
+"""The catalog: every stream, table, view, feed and family in force, at one number of the registry.
 
 A catalog is immutable; a change makes the next one. The standing queries themselves are not in
-it: they are rows, in files of their own, which the catalog that is published to tasks names
-(`index`). Tasks read it from the file `catalogs/<sequence>`, which is written once, before the
-first epoch that uses it, and remember it by that name.
+it, nor are the rows of tables: they are in files of their own, which the catalog that is published
+to tasks names (`index`, `table_files`). Tasks read it from the file `catalogs/<sequence>`, which is
+written once, before the first epoch that uses it, and remember it by that name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from millrace.engine.feeds import Family, FeedSpec
 from millrace.engine.streams import StreamSpec
+from millrace.engine.tables import TableFile, TableSpec
+from millrace.engine.views import ViewSpec
 from millrace.errors import NameTakenError, PlanError, UnknownNameError
 from millrace.plan.bind import nearest
+
+Spec = TypeVar("Spec")
 
 TAKEN = "Drop it first, or choose another name; only the very same query may be given again."
 
@@ -29,7 +34,7 @@ class IndexFile:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All streams, feeds and families after the first `sequence` changes of the registry."""
+    """All that is declared after the first `sequence` changes of the registry."""
 
     sequence: int = 0
     next_qid: int = 1
@@ -38,6 +43,9 @@ class Catalog:
     feeds: dict[str, FeedSpec] = field(default_factory=dict)
     families: dict[str, Family] = field(default_factory=dict)
     index: dict[str, tuple[IndexFile, ...]] = field(default_factory=dict)
+    tables: dict[str, TableSpec] = field(default_factory=dict)
+    views: dict[str, ViewSpec] = field(default_factory=dict)
+    table_files: dict[str, tuple[TableFile, ...]] = field(default_factory=dict)
 
     @property
     def file(self) -> str:
@@ -54,6 +62,14 @@ class Catalog:
             )
         return self.streams[name]
 
+    def table(self, name: str) -> TableSpec:
+        """Return the table of that name, or say which ones exist."""
+        return _found("table", name, self.tables)
+
+    def view(self, name: str) -> ViewSpec:
+        """Return the view of that name, or say which ones exist."""
+        return _found("view", name, self.views)
+
     def feed(self, name: str, what: str = "query") -> FeedSpec:
         """Return the feed of that name, or say which ones are close."""
         if name not in self.feeds:
@@ -69,13 +85,24 @@ class Catalog:
         """Return the keys of a feed's families."""
         return [key for key, each in self.families.items() if each.feed == feed]
 
-    def apply(self, change: dict[str, Any]) -> Catalog:
+    def apply(self, change: dict[str, Any]) -> Catalog:  # noqa: C901  a case for each change
         """Return the catalog after one change; a change that does not fit raises."""
         match change["do"]:
             case "add stream":
                 after = self._with_stream(StreamSpec.from_json(change["stream"]))
             case "drop stream":
                 after = self._without_stream(change["name"])
+            case "add table":
+                after = self._with_table(TableSpec.from_json(change["table"]))
+            case "drop table":
+                after = self._without_table(change["name"])
+            case "change table":
+                self.table(change["name"])
+                after = self
+            case "add view":
+                after = self._with_view(ViewSpec.from_json(change["view"]))
+            case "drop view":
+                after = self._without_view(change["name"])
             case "add feed":
                 after = self._with_feed(FeedSpec.from_json(change["feed"]))
             case "drop feed":
@@ -92,25 +119,85 @@ class Catalog:
     def _with_stream(self, spec: StreamSpec) -> Catalog:
         if spec.name in self.streams:
             raise NameTakenError(f'stream "{spec.name}" exists already')
+        self.require_no_relation(spec.name)
         born = replace(spec, born=self.sequence + 1)
         return replace(self, streams={**self.streams, spec.name: born})
 
     def _without_stream(self, name: str) -> Catalog:
         self.stream(name)
-        readers = [each.name for each in self.feeds.values() if name in each.sources]
-        if readers:
+        self._require_unread("stream", name)
+        return replace(self, streams={n: s for n, s in self.streams.items() if n != name})
+
+    def _with_table(self, spec: TableSpec) -> Catalog:
+        self._require_new("table", spec.name)
+        born = replace(spec, born=self.sequence + 1)
+        return replace(self, tables={**self.tables, spec.name: born})
+
+    def _without_table(self, name: str) -> Catalog:
+        self.table(name)
+        self._require_unread("table", name)
+        return replace(self, tables={n: s for n, s in self.tables.items() if n != name})
+
+    def _with_view(self, spec: ViewSpec) -> Catalog:
+        self._require_new("view", spec.name)
+        return replace(self, views={**self.views, spec.name: spec})
+
+    def _without_view(self, name: str) -> Catalog:
+        self.view(name)
+        self._require_unread("view", name)
+        return replace(self, views={n: s for n, s in self.views.items() if n != name})
+
+    def _require_new(self, what: str, name: str) -> None:
+        """Refuse a name for a table or a view that anything has; case does not count."""
+        kinds: dict[str, Collection[str]] = {
+            "stream": self.streams,
+            "table": self.tables,
+            "view": self.views,
+            "query": self.feeds,
+        }
+        for kind, known in kinds.items():
+            taken = name if name in known else _alike(name, known)
+            if taken is not None:
+                raise NameTakenError(
+                    f'{kind} "{taken}" exists already',
+                    detail=f'So "{name}" cannot be a {what}.',
+                    hint="Drop it first, or choose another name.",
+                )
+
+    def require_no_relation(self, name: str) -> None:
+        """Refuse a name for a stream or a query that a table or a view has."""
+        for kind, known in (("table", self.tables), ("view", self.views)):
+            taken = _alike(name, known)
+            if taken is not None:
+                raise NameTakenError(
+                    f'{kind} "{taken}" exists already', hint="Choose another name."
+                )
+
+    def _require_unread(self, what: str, name: str) -> None:
+        """Refuse to drop what is read; a view is not, by queries: they were made of its text."""
+        readers = [each.name for each in self.feeds.values() if name in each.reads]
+        views = [each.name for each in self.views.values() if name in each.reads]
+        if what != "view" and readers:
             raise PlanError(
-                f'stream "{name}" is in use',
+                f'{what} "{name}" is in use',
                 detail=f'{len(readers)} queries and templates read it, such as "{readers[0]}".',
                 hint="Drop them first.",
             )
-        return replace(self, streams={n: s for n, s in self.streams.items() if n != name})
+        if views:
+            raise PlanError(
+                f'{what} "{name}" is in use',
+                detail=f"It is read by the views {', '.join(views)}.",
+                hint="Drop them first.",
+            )
 
     def _with_feed(self, feed: FeedSpec) -> Catalog:
         if feed.name in self.feeds:
             raise NameTakenError(f'query "{feed.name}" exists already', hint=TAKEN)
+        self.require_no_relation(feed.name)
         for name in feed.sources:
             self.stream(name)
+        for name in feed.plan.tables if feed.plan is not None else ():
+            self.table(name)
         numbered = replace(feed, number=self.next_number)
         feeds = {**self.feeds, feed.name: numbered}
         return replace(self, feeds=feeds, next_number=self.next_number + 1)
@@ -142,6 +229,11 @@ class Catalog:
                 stream: [[each.name, each.masked] for each in files]
                 for stream, files in self.index.items()
             },
+            "tables": [each.to_json() for each in self.tables.values()],
+            "views": [each.to_json() for each in self.views.values()],
+            "table_files": {
+                name: [each.to_json() for each in files] for name, files in self.table_files.items()
+            },
         }
 
     @classmethod
@@ -153,6 +245,12 @@ class Catalog:
             stream: tuple(IndexFile(*each) for each in files)
             for stream, files in spelt["index"].items()
         }
+        tables = [TableSpec.from_json(each) for each in spelt.get("tables", [])]
+        views = [ViewSpec.from_json(each) for each in spelt.get("views", [])]
+        table_files = {
+            name: tuple(TableFile(*each) for each in files)
+            for name, files in spelt.get("table_files", {}).items()
+        }
         return cls(
             spelt["sequence"],
             spelt["next_qid"],
@@ -160,7 +258,26 @@ class Catalog:
             {each.name: each for each in streams},
             {each.name: each for each in feeds},
             index=index,
+            tables={each.name: each for each in tables},
+            views={each.name: each for each in views},
+            table_files=table_files,
         )
+
+
+def _found(what: str, name: str, known: Mapping[str, Spec]) -> Spec:
+    if name not in known:
+        raise UnknownNameError(
+            f'{what} "{name}" does not exist',
+            detail=f"The {what}s are {', '.join(known) or 'none'}.",
+            hint=nearest(name, list(known)),
+            node=(what, name),
+        )
+    return known[name]
+
+
+def _alike(name: str, known: Iterable[str]) -> str | None:
+    folded = name.casefold()
+    return next((each for each in known if each.casefold() == folded), None)
 
 
 def _some(names: list[str], most: int = 10) -> str:

@@ -16,7 +16,7 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.plans import is_spread
 from millrace.engine.receipt import Receipt, Written
-from millrace.engine.running import frontier, marks_after
+from millrace.engine.running import earliest, frontier, marks_after
 from millrace.engine.stores import store_specs
 from millrace.engine.tally import Tally, advanced
 from millrace.state.manifest import Delta, Manifest, commit_name
@@ -132,8 +132,8 @@ def _facts(
         [decision.identity.epoch, decision.identity.digest],
     ]
     return {
-        "frontiers": _frontiers(catalog, decision, marks),
         "clock": decision.clock,
+        **_of_plans(catalog, decision, marks, tallies),
         "clocks": clocks,
         "watermarks": marks,
         "seen": seen,
@@ -144,16 +144,31 @@ def _facts(
     }
 
 
-def _frontiers(catalog: Catalog, decision: Decision, marks: Mapping[str, int]) -> dict[str, int]:
-    """Return up to where plans have come: those that ran are where their streams are complete."""
-    known = {}
+def _of_plans(
+    catalog: Catalog, decision: Decision, marks: Mapping[str, int], tallies: list[Tally]
+) -> dict[str, dict[str, int]]:
+    """Return up to where plans have come, and what they have seen.
+
+    Those that ran are where their streams are complete, and have seen all changes of tables.
+    """
+    found: dict[str, dict[str, int]] = {"frontiers": {}, "taken": {}, "earliest": {}}
     for name, (qid, begin, begun) in decision.plans.items():
-        reached = frontier(catalog.feeds[name], marks)
-        if qid in decision.suspended or reached is None:
+        if qid in decision.suspended:
             continue
-        if begun or begin is None or reached > begin:
-            known[name] = reached if begin is None else max(begin, reached)
-    return {str(catalog.feeds[name].number): reached for name, reached in known.items()}
+        feed = catalog.feeds[name]
+        reached, number = frontier(feed, marks), str(feed.number)
+        if reached is None:
+            least = earliest(feed, decision, tallies)
+            if least is not None:
+                found["earliest"][number] = least
+            continue
+        ran = begin is None or reached > begin
+        if not ran and not begun:
+            continue
+        found["frontiers"][number] = reached if begin is None else max(begin, reached)
+        if feed.plan is not None and feed.plan.tables:
+            found["taken"][number] = catalog.sequence if ran else decision.taken[name]
+    return found
 
 
 def _verdicts(

@@ -41,6 +41,7 @@ from millrace.engine.running import frontier
 from millrace.engine.settings import Settings
 from millrace.engine.statistics import EpochStatistics, measure
 from millrace.engine.supervise import ExecutionError, Supervision
+from millrace.engine.table_changes import least_taken
 from millrace.errors import IdentityError, StoreFullError
 from millrace.plan.bind import Functions
 from millrace.state.cuts import StoredFences
@@ -148,6 +149,8 @@ class Engine:
             wanted=self._wanted(catalog),
             plans=self._plans(catalog),
             held=self._held(catalog),
+            taken=facts.taken(self.manifest, catalog),
+            earliest=facts.earliest(self.manifest, catalog),
             merges=merges(self.manifest, catalog, settings, fences, consumed, clock=clock),
         )
         return self._log(decision), catalog
@@ -333,6 +336,7 @@ class Engine:
         self._tidied = False
         self._store.collect_garbage()
         forget(self.root, keep=self.manifest.files())
+        self.registry.forget_changes(least_taken(self.manifest, catalog))
         self.registry.forget_before(catalog.sequence)
         for entry in self.root.list("epochs/"):
             if int(entry.name[7:19]) < self.manifest.epoch - 1:

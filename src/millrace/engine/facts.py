@@ -6,6 +6,8 @@ seen         stream -> source partition -> wall clock when it last had rows, us
 born         stream -> which declaration of that name these facts are about
 clock        the wall clock when the epoch was decided, us
 frontiers    number of a feed -> up to where its plan has come, us
+taken        number of a feed -> the last change of the registry whose tables its plan has seen
+earliest     number of a feed -> the least time of what waits for a plan that has not begun, us
 suspended    query id -> why and since when it does not run
 query        Spark's id of the streaming query that this root belongs to
 digests      the last epochs with the digests of their inputs
@@ -42,7 +44,22 @@ def seen(manifest: Manifest, catalog: Catalog) -> Clocks:
 
 def frontiers(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
     """Return up to where the plans of feeds have come, of those that have begun."""
-    known = manifest.facts.get("frontiers", {})
+    return _of_plans("frontiers", manifest, catalog)
+
+
+def taken(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
+    """Return how much of the registry those plans have seen that read tables and have begun."""
+    return _of_plans("taken", manifest, catalog)
+
+
+def earliest(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
+    """Return the least times of what waits for plans that have not begun."""
+    return _of_plans("earliest", manifest, catalog)
+
+
+def _of_plans(fact: str, manifest: Manifest, catalog: Catalog) -> dict[str, int]:
+    """Return a fact about the plans in force, by their feeds."""
+    known = manifest.facts.get(fact, {})
     return {
         name: known[str(feed.number)]
         for name, feed in catalog.feeds.items()

@@ -56,6 +56,11 @@ class FeedSpec:
         return (self.stream,) if self.plan is None else self.plan.sources
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        """The streams and tables that are read."""
+        return self.sources if self.plan is None else (*self.plan.sources, *self.plan.tables)
+
+    @property
     def shared(self) -> bool:
         """Whether rows of several queries meet in it."""
         return self.kind != "query"

@@ -34,7 +34,7 @@ CHANGE = "_change"
 
 @dataclass(frozen=True, slots=True)
 class PlanSpec:
-    """What a plan tells, which streams it reads, and by which columns those are spread.
+    """What a plan tells, which streams and tables it reads, and by which columns those are spread.
 
     A query whose answer is a stream tells that. One whose answer is a relation tells what comes
     and what goes, and `CHANGE` tells them apart. Without columns the plan runs in one shard.
@@ -45,6 +45,7 @@ class PlanSpec:
     columns: tuple[tuple[str, str], ...] | None = None
     functions: tuple[tuple[str, str], ...] = ()
     """Registered functions that are used, with the types that they return."""
+    tables: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Spell the plan as JSON."""
@@ -53,6 +54,7 @@ class PlanSpec:
             "sources": list(self.sources),
             "columns": self.columns,
             "functions": self.functions,
+            "tables": list(self.tables),
         }
 
     @classmethod
@@ -64,6 +66,7 @@ class PlanSpec:
             tuple(spelt["sources"]),
             None if columns is None else tuple((stream, column) for stream, column in columns),
             tuple((name, kind) for name, kind in spelt["functions"]),
+            tuple(spelt.get("tables", ())),
         )
 
 
@@ -97,13 +100,18 @@ def compiled(feed: FeedSpec, catalog: Catalog) -> Plan:
     """Return the operators of a feed's plan."""
     assert feed.plan is not None, "only a plan is compiled"
     schemas = tuple((name, catalog.stream(name).schema) for name in feed.plan.sources)
-    return _compiled(feed.plan, schemas)
+    tables = tuple((name, catalog.table(name).schema) for name in feed.plan.tables)
+    return _compiled(feed.plan, schemas, tables)
 
 
 @lru_cache(maxsize=10_000)
-def _compiled(plan: PlanSpec, schemas: tuple[tuple[str, Schema], ...]) -> Plan:
+def _compiled(
+    plan: PlanSpec,
+    schemas: tuple[tuple[str, Schema], ...],
+    tables: tuple[tuple[str, Schema], ...],
+) -> Plan:
     functions = {name: type_named(kind) for name, kind in plan.functions}
-    declared = Declared(dict(schemas), functions=functions)
+    declared = Declared(dict(schemas), dict(tables), functions)
     columns = None if plan.columns is None else dict(plan.columns)
     return Plan(plan.told, declared, columns)
 

@@ -8,6 +8,8 @@ own, off the epoch's path; its result takes the place of its inputs at a later p
     64 rows   80 rows   70 rows   60 rows      270 rows …
     └──────────── merged ────────────┘ ──►     274 rows
 
+The changes of tables since the last epoch become files too (`engine.contents`).
+
 Who was dropped, paused or suspended since a file was written is a bit in the catalog's file.
 
 Cost: a change in a population of n queries writes the changed rows and n / 8 bytes; a row is
@@ -28,6 +30,7 @@ import xxhash
 from millrace import failpoints
 from millrace.engine import first_format
 from millrace.engine.catalog import Catalog, IndexFile
+from millrace.engine.contents import files_of
 from millrace.engine.population import Block, FreshBlock, IndexBlock
 from millrace.engine.registry_state import RegistryState
 from millrace.index.build import Standing, build_index
@@ -86,9 +89,10 @@ class Publisher:
         return Catalog.from_json(meta)
 
     def files_in_use(self, state: RegistryState) -> set[str]:
-        """Return the index files that are needed whatever was published."""
+        """Return the files of queries and tables that are needed whatever was published."""
         blocks = [each for some in state.population.blocks.values() for each in some]
         used = {each.run.name for each in blocks if isinstance(each, IndexBlock)}
+        used.update(files_of(state.contents))
         if self._merge is not None and self._merge.result is not None:
             used.add(self._merge.result.name)
         return used
@@ -133,7 +137,8 @@ class Publisher:
                     sections.append((masked, np.packbits(out).tobytes()))
                 files.append(IndexFile(block.run.name, masked))
             index[stream] = tuple(files)
-        published = replace(catalog, index=index)
+        filed = {name: each.publish(self._root) for name, each in state.contents.items()}
+        published = replace(catalog, index=index, table_files=filed)
         data = container.pack(published.to_json(), sections)
         failpoints.reach("publish.before")
         if not self._root.put_if_absent(catalog.file, data):

@@ -15,7 +15,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -32,10 +32,11 @@ from millrace.engine.registry_state import (
     RegistryState,
     Tables,
     folded,
-    index_files,
+    named_files,
     restored,
     spelt,
 )
+from millrace.engine.tables import TABLES
 from millrace.errors import CorruptionError, FencedError, StoreError, UnknownNameError
 from millrace.plan.bind import Functions
 from millrace.state import container
@@ -267,13 +268,27 @@ class Registry:
             found = self._state.population.find(qid)
         return [found[1]] if found is not None and found[0] == family else None
 
-    def forget_before(self, sequence: int) -> None:
-        """Delete published catalogs, and index files, that no epoch can ask for any more.
+    def table_rows(self, name: str) -> tuple[int, pa.Table]:
+        """Return the number of a table's last change, and its rows with their copies."""
+        with self._lock:
+            self._state.catalog.table(name)
+            contents = self._state.contents[name]
+            return contents.version, contents.current(self._root)
 
-        `sequence` is that of the last committed epoch. An index file goes if it is older, and
-        neither the population, a kept snapshot nor a published catalog names it; a file that is
-        not older may be named by a catalog that is about to be published, also by an engine that
-        has taken over. While a merge is being written, or somebody reads the root, all stay.
+    def forget_changes(self, taken: Mapping[str, int]) -> None:
+        """Name no longer the changes of tables up to those that all their plans have taken."""
+        with self._lock:
+            for name, contents in self._state.contents.items():
+                contents.forget(taken.get(name, contents.version))
+
+    def forget_before(self, sequence: int) -> None:
+        """Delete published catalogs, and files they named, that no epoch can ask for any more.
+
+        `sequence` is that of the last committed epoch. A file of queries or of a table goes if it
+        is older, and neither what stands, a kept snapshot nor a published catalog names it; a file
+        that is not older may be named by a catalog that is about to be published, also by an
+        engine that has taken over. While a merge is being written, or somebody reads the root, all
+        stay.
         """
         self._check()
         if held(self._root, time.time()):
@@ -285,18 +300,18 @@ class Registry:
             if self._publisher.writing:
                 return
             kept = self._publisher.files_in_use(self._state) | self._named_in_root()
-            for entry in self._root.list(f"{QUERIES}/"):
+            for entry in [*self._root.list(f"{QUERIES}/"), *self._root.list(f"{TABLES}/")]:
                 if _sequence_of(entry.name) < sequence and entry.name not in kept:
                     self._root.delete(entry.name)
 
     def _named_in_root(self) -> set[str]:
-        """Return the index files that snapshots and catalogs name; a damaged one names nothing."""
+        """Return the files that snapshots and catalogs name; a damaged one names nothing."""
         snapshots = [numbered(SNAPSHOTS, each) for each in self._log.kept_snapshots()]
         catalogs = [entry.name for entry in self._root.list(f"{CATALOGS}/")]
         found: set[str] = set()
         for name in [*snapshots, *catalogs]:
             with contextlib.suppress(CorruptionError):
-                found |= index_files(Container.open(self._root, name).meta)
+                found |= named_files(Container.open(self._root, name).meta)
         return found
 
 

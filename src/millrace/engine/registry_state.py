@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from millrace.engine import first_format
 from millrace.engine.catalog import TAKEN, Catalog
+from millrace.engine.contents import Contents, restored_contents, spelt_contents
 from millrace.engine.feeds import Family
 from millrace.engine.population import FreshBlock, IndexBlock, Population, Qids
 from millrace.errors import CorruptionError, NameTakenError, PlanError, UnknownNameError
@@ -31,10 +32,11 @@ Change = dict[str, Any]
 
 @dataclass(slots=True, eq=False)
 class RegistryState:
-    """The catalog and the population."""
+    """The catalog, the population, and what tables hold."""
 
     catalog: Catalog = field(default_factory=Catalog)
     population: Population = field(default_factory=Population)
+    contents: dict[str, Contents] = field(default_factory=dict)
 
     def trial(self) -> Trial:
         """Begin to check changes."""
@@ -45,6 +47,19 @@ class RegistryState:
         for change in changes:
             before, self.catalog = self.catalog, self.catalog.apply(change)
             self._count(change, before, tables)
+            self._fill(change, tables)
+
+    def _fill(self, change: Change, tables: Tables) -> None:
+        """Change what tables hold."""
+        match change["do"]:
+            case "add table":
+                spec = self.catalog.table(change["table"]["name"])
+                self.contents[spec.name] = Contents(spec, spec.born)
+            case "drop table":
+                del self.contents[change["name"]]
+            case "change table":
+                rows = tables[change["rows"]]
+                self.contents[change["name"]].change(self.catalog.sequence, rows)
 
     def _count(self, change: Change, before: Catalog, tables: Tables) -> None:
         population = self.population
@@ -80,9 +95,12 @@ class Trial:
 
     def __init__(self, state: RegistryState) -> None:
         self._population = state.population
-        self._after = _After(state.catalog)
+        versions = {name: each.version for name, each in state.contents.items()}
+        self._after = _After(state.catalog, versions=versions)
 
-    def check(self, changes: list[Change], tables: Tables) -> list[int]:
+    def check(  # noqa: C901  a case for each change
+        self, changes: list[Change], tables: Tables
+    ) -> list[int]:
         """Return the first query id of each change that adds queries, or raise."""
         after = self._after.copy()
         first_qids = []
@@ -104,15 +122,31 @@ class Trial:
                     self._require_standing(qids_in(tables[change["rows"]]), after, once=True)
                 case "pause" | "resume":
                     self._require_standing(np.array(change["qids"], np.uint64), after)
+                case "add table" | "add view":
+                    self._require_free(change[change["do"][4:]]["name"], after)
+                case "change table":
+                    self._check_table(change, tables[change["rows"]], after)
             after.catalog = after.catalog.apply(change)
+            if change["do"] in ("add table", "change table"):
+                name = change["name"] if "name" in change else change["table"]["name"]
+                after.versions[name] = after.catalog.sequence
         self._after = after
         return first_qids
+
+    def _check_table(self, change: Change, rows: pa.RecordBatch, after: _After) -> None:
+        """Refuse a change that was made of rows which have changed since, or does not fit."""
+        spec = after.catalog.table(change["name"])
+        assert rows.schema.equals(spec.changes), "a change has the columns of its table"
+        read = change.get("version")
+        if read is not None and read != after.versions[spec.name]:
+            raise PlanError(f'table "{spec.name}" was changed meanwhile', hint="Try again.")
 
     def _check_names(self, change: Change, after: _After) -> None:
         given, own = change.get("names") or (), change["family"]["feed"]
         for name in given:
             if name != own and name in after.catalog.feeds:
                 raise NameTakenError(f'query "{name}" exists already', hint=TAKEN)
+            after.catalog.require_no_relation(name)
             self._require_free(name, after)
         if len(set(given)) < len(given):
             twice = next(name for name, times in Counter(given).items() if times > 1)
@@ -154,9 +188,10 @@ class _After:
     catalog: Catalog
     named: set[str] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
+    versions: dict[str, int] = field(default_factory=dict)
 
     def copy(self) -> _After:
-        return _After(self.catalog, set(self.named), set(self.gone))
+        return _After(self.catalog, set(self.named), set(self.gone), dict(self.versions))
 
 
 def qids_in(table: pa.RecordBatch) -> Qids:
@@ -210,6 +245,7 @@ def spelt(state: RegistryState) -> tuple[dict[str, Any], list[tuple[str, Data]]]
                     (f"schema/{number}", block.parameters.schema.serialize()),
                 ]
     population = state.population
+    contents, pending = spelt_contents(state.contents)
     meta = {
         "catalog": state.catalog.to_json(),
         "families": [each.to_json() for each in state.catalog.families.values()],
@@ -219,13 +255,16 @@ def spelt(state: RegistryState) -> tuple[dict[str, Any], list[tuple[str, Data]]]
         "n_rows": population.n_rows,
         "index": index,
         "fresh": fresh,
+        "contents": contents,
     }
-    return meta, sections
+    return meta, [*sections, *pending]
 
 
-def index_files(meta: dict[str, Any]) -> set[str]:
-    """Return the index files that a snapshot, or a published catalog, names."""
+def named_files(meta: dict[str, Any]) -> set[str]:
+    """Return the files of queries and tables that a snapshot, or a published catalog, names."""
     files = [each for some in meta.get("index", {}).values() for each in some]
+    files += [each for some in meta.get("table_files", {}).values() for each in some]
+    files += [each for some in meta.get("contents", {}).values() for each in some["files"]]
     return {each if isinstance(each, str) else each[0] for each in files}
 
 
@@ -253,7 +292,16 @@ def restored(root: Root, snapshot: Container) -> RegistryState:
         qids = np.frombuffer(snapshot.section(f"qids/{number}"), np.uint64)
         rows, dead = _table(snapshot, f"{number}"), _bits(snapshot, f"dead/{number}", size)
         population.blocks.setdefault(stream, []).append(FreshBlock(key, qids, rows, dead))
-    return RegistryState(catalog, population)
+    contents = _contents(root, catalog, snapshot)
+    return RegistryState(catalog, population, contents)
+
+
+def _contents(root: Root, catalog: Catalog, snapshot: Container) -> dict[str, Contents]:
+    spelt_tables = snapshot.meta.get("contents", {})  # the first roots have none
+    try:
+        return restored_contents(catalog.tables, spelt_tables, snapshot, root)
+    except MissingError as cause:
+        raise _missing(str(cause)) from cause
 
 
 def _opened(root: Root, name: str) -> IndexRun:
@@ -261,11 +309,15 @@ def _opened(root: Root, name: str) -> IndexRun:
     try:
         return IndexRun.open(root, name)
     except MissingError as cause:
-        raise CorruptionError(
-            f'file "{name}" is missing from root "{root.uri}"',
-            detail="A snapshot of the registry names it.",
-            hint="Restore it from a copy of the root.",
-        ) from cause
+        raise _missing(f'file "{name}" is missing from root "{root.uri}"') from cause
+
+
+def _missing(message: str) -> CorruptionError:
+    return CorruptionError(
+        message,
+        detail="A snapshot of the registry names it.",
+        hint="Restore it from a copy of the root.",
+    )
 
 
 def _table(file: Container, number: str) -> pa.RecordBatch:

@@ -140,6 +140,10 @@ class Router:
         if late.any():
             punctual = pa.array(~late)
             rows, times = rows.filter(punctual), times[~late]
+        if self._readers and len(times):
+            least, known = int(times.min()), self._tally.earliest
+            earliest = least if known is None else min(least, known)
+            self._tally = replace(self._tally, earliest=earliest)
         for column, stores in self._readers.items():
             keys = np.zeros(rows.num_rows, np.uint64)
             if column is not None:

@@ -3,6 +3,8 @@
 Every shard knows from the tallies of all tasks how far each stream is complete. A plan is run for
 the slab of time from where it had come to where all its streams are complete: over the elements
 that waited for it, and those that have just come. Elements of later wait in the plan's input store.
+What has changed in tables since its last slab takes effect where the slab begins, in all shards at
+the same instant.
 
 A plan that fails takes nothing down: its query is suspended, and the epoch run again without it.
 """
@@ -27,21 +29,26 @@ from millrace.engine.plans import (
     state_prefix,
 )
 from millrace.engine.stores import answer_store
+from millrace.engine.table_changes import changes_at
 from millrace.engine.tally import Failure, Tally, advanced
 from millrace.errors import StoreError
 from millrace.kernels.arrays import Hashes
 from millrace.operators.canonical import canonical_order
+from millrace.operators.keys import BUCKET_BITS
+from millrace.operators.relational.equal import LESSER_BITS
 from millrace.operators.relational.plan import Run
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.state import state_schema
-from millrace.operators.relational.timed import NEVER, empty_rows
+from millrace.operators.relational.timed import NEVER, OPEN, empty_rows
 from millrace.operators.select import Function
+from millrace.plan.placement import EVERYWHERE
 from millrace.state.piece import Piece
 from millrace.state.root import Root
 from millrace.state.run import read_due, read_keys, read_piece
 
 Range = tuple[int, int]
 EVERYTHING: Range = (0, 1 << 64)
+MOST_LOOKUPS = 1 << 18
 
 
 def marks_after(catalog: Catalog, decision: Decision, tallies: Iterable[Tally]) -> dict[str, int]:
@@ -66,6 +73,13 @@ def frontier(feed: FeedSpec, marks: Mapping[str, int]) -> int | None:
     found = [marks.get(name) for name in feed.sources]
     known = [each for each in found if each is not None]
     return min(known) if len(known) == len(found) else None
+
+
+def earliest(feed: FeedSpec, decision: Decision, tallies: Iterable[Tally]) -> int | None:
+    """Return the least time that a plan which has not begun was given, before or just now."""
+    found = [each.earliest for each in tallies if each.stream in feed.sources]
+    found.append(decision.earliest.get(feed.name))
+    return min((each for each in found if each is not None), default=None)
 
 
 @dataclass(slots=True)
@@ -93,6 +107,7 @@ class Since:
     qid: int
     begin: int | None
     begun: bool
+    earliest: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +127,12 @@ class Running:
         for name, (qid, begin, begun) in self.decision.plans.items():
             if qid in self.decision.suspended:
                 continue
-            since = Since(qid, begin, begun=begun)
             feed, alone = self.catalog.feeds[name], Moved()
             if self._keys(feed) == EVERYTHING and self.keys[0] > 0:
                 continue  # what is not spread runs in the first shard
+            first = earliest(feed, self.decision, tallies)
             try:
+                since = Since(qid, begin, begun=begun, earliest=first)
                 self._plan(feed, since, frontier(feed, marks), arrived, alone)
             except (MemoryError, OSError, StoreError):
                 raise  # it is not the query's fault
@@ -137,26 +153,29 @@ class Running:
         arrived: Mapping[str, pa.Table],
         moved: Moved,
     ) -> None:
+        """Run a plan from where it had come to where it comes; its first slab begins with a row."""
         assert feed.plan is not None, "a feed that runs has a plan"
         stop = NEVER if end is None else end
-        elements, earliest = {}, stop
+        elements = {}
         for stream in feed.plan.sources:
             store = input_store(feed, stream)
             new = arrived.get(store)
             rows = self._elements(feed, stream, new, since.begin, stop)
             elements[stream] = rows
-            earliest = min(earliest, int(rows.times.min(initial=stop)))
             if new is not None:
                 later = new.filter(pa.array(new.column("_time").to_numpy() >= stop))
                 moved.add(store, later)
         if end is None or (since.begin is not None and end <= since.begin):
             return
         state = RunState(self.root, self.decision.held, state_prefix(feed), self._keys(feed))
+        start = since.begin
+        if start is None:
+            start = end if since.earliest is None else min(since.earliest, end)
         slab = Slab(
-            earliest if since.begin is None else since.begin,
+            start,
             end,
             elements,
-            {},
+            {name: self._changes(feed, name, start) for name in feed.plan.tables},
             state,
             first=not since.begun,
             functions=self.functions,
@@ -196,6 +215,13 @@ class Running:
             table = table.take(canonical_order(table.select(names)))
         batch = _batch([table], schema)
         return Elements(batch.select(spec.schema.names), batch.column("_time").to_numpy())
+
+    def _changes(self, feed: FeedSpec, table: str, at: int) -> Elements:
+        """Return what a plan has not seen of a table yet, as changes at one instant."""
+        assert feed.plan is not None, "a feed that runs has a plan"
+        column = EVERYWHERE if feed.plan.columns is None else dict(feed.plan.columns)[table]
+        taken = self.decision.taken.get(feed.name)
+        return changes_at(self.root, self.catalog, table, taken, at, (column, self._keys(feed)))
 
     def _told(self, feed: FeedSpec, qid: int, slab: Slab, moved: Moved) -> None:
         """Run the operators, and make answers of what they tell."""
@@ -242,8 +268,26 @@ class RunState:
         tables = [read_keys(self.root, piece, keys, after) for piece in pieces]
         return _batch(tables, schema)
 
+    @property
+    def first(self) -> bool:
+        """Whether this is the first shard."""
+        return self.keys[0] == 0
+
+    def anywhere(self, store: str, schema: pa.Schema, keys: Hashes, after: int) -> pa.RecordBatch:
+        """Return the rows of this shard whose key is one of some but for what says the shard.
+
+        A few keys are looked for in each bucket; for many the shard's rows are read once.
+        """
+        low, high = (each >> (64 - BUCKET_BITS) for each in self.keys)
+        rests = np.unique(keys & LESSER_BITS)
+        if len(rests) * (high - low) <= MOST_LOOKUPS:
+            buckets = np.arange(low, high, dtype=np.uint64) << np.uint64(64 - BUCKET_BITS)
+            return self.of(store, schema, (buckets[:, None] | rests[None, :]).ravel(), after)
+        rows = self.due(store, schema, after + 1, OPEN + 1)
+        return rows.filter(pa.array(np.isin(rows.column("_key").to_numpy() & LESSER_BITS, rests)))
+
     def due(self, store: str, schema: pa.Schema, begin: int, end: int) -> pa.RecordBatch:
-        """Return the rows whose time is in [begin, end)."""
+        """Return the rows of this shard whose time is in [begin, end)."""
         pieces = self.held.get(self.prefix + store, ())
         read = read_due if store.endswith(".due") else read_piece
         tables = [read(self.root, piece, keys=self.keys, times=(begin, end)) for piece in pieces]

@@ -59,7 +59,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What one map task saw of one stream."""
+    """What one map task saw of one stream; `earliest` is the least time that plans were given."""
 
     stream: str
     rows: int = 0
@@ -71,6 +71,7 @@ class Tally:
     segments: tuple[Segment, ...] = ()
     failures: tuple[Failure, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
+    earliest: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Spell the tally as JSON."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot.tokens import Token, TokenType
 
 from millrace.errors import SchemaError
@@ -45,9 +47,37 @@ def _rest(cursor: Cursor, what: str) -> list[Token]:
 def schema(cursor: Cursor) -> Schema:
     """Read columns and their types in round brackets."""
     first = cursor.span
-    columns = cursor.wrapped(lambda: _column(cursor))
+    return _schema(cursor, cursor.wrapped(lambda: _column(cursor)), first)
+
+
+def keyed_schema(cursor: Cursor) -> tuple[Schema, tuple[str, ...]]:
+    """Read columns in round brackets, and `PRIMARY KEY` behind one of them or at the end."""
+    first = cursor.span
+    keys: list[tuple[str, ...]] = []
+    items = cursor.wrapped(lambda: _keyed_column(cursor, keys))
+    columns = [each for each in items if each is not None]
+    return _schema(cursor, columns, first), keys[0] if keys else ()
+
+
+def _keyed_column(cursor: Cursor, keys: list[tuple[str, ...]]) -> Column | None:
+    span, found = cursor.span, None
+    if cursor.accept("PRIMARY KEY"):
+        key = cursor.names("column")
+    else:
+        found = _column(cursor)
+        span = cursor.span
+        if not cursor.accept("PRIMARY KEY"):
+            return found
+        key = (found.name,)
+    if keys:
+        cursor.fail("PRIMARY KEY is given twice", span=span, code="CQL004")
+    keys.append(key)
+    return found
+
+
+def _schema(cursor: Cursor, columns: Sequence[Column], first: Span) -> Schema:
     try:
-        return Schema(columns)
+        return Schema(tuple(columns))
     except SchemaError as cause:
         span = Span(first.first, cursor.last.end + 1)
         raise LanguageError(

@@ -25,8 +25,10 @@ from millrace.time import print_duration
 
 Options: TypeAlias = tuple[tuple[str, Value], ...]
 FanOut: TypeAlias = OneOf["rows", "counts", "sets"]
-Kind: TypeAlias = OneOf["stream", "query", "template", "sink"]
-Listing: TypeAlias = OneOf["streams", "queries", "templates", "sinks", "families"]
+Kind: TypeAlias = OneOf["stream", "query", "template", "sink", "table", "view"]
+Listing: TypeAlias = OneOf[
+    "streams", "queries", "templates", "sinks", "families", "tables", "views"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,21 @@ class CreateTemplate(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateTable(Statement):
+    """`CREATE TABLE`: rows that change; `source` gives those that it begins with."""
+
+    name: str
+    schema: Schema
+    key: tuple[str, ...] = ()
+    source: Connector | None = None
+
+    def __str__(self) -> str:
+        key = f", PRIMARY KEY ({names_text(self.key)})" if self.key else ""
+        source = f" FROM {self.source}" if self.source else ""
+        return f"CREATE TABLE {name_text(self.name)} ({schema_text(self.schema)}{key}){source}"
+
+
+@dataclass(frozen=True, slots=True)
 class CreateView(Statement):
     """`CREATE VIEW`: a name for a query that others may read."""
 
@@ -170,7 +187,7 @@ class Register(Statement):
 
 @dataclass(frozen=True, slots=True)
 class InsertRows(Statement):
-    """`INSERT INTO template VALUES`: new standing queries, one a row."""
+    """`INSERT INTO template VALUES`: new standing queries, one a row, or new rows of a table."""
 
     template: str
     rows: tuple[tuple[Value, ...], ...]
@@ -184,7 +201,7 @@ class InsertRows(Statement):
 
 @dataclass(frozen=True, slots=True)
 class InsertFile(Statement):
-    """`INSERT INTO template FROM 'file'`: new standing queries from a file of parameters."""
+    """`INSERT INTO template FROM 'file'`: new standing queries, or rows of a table, from a file."""
 
     template: str
     path: str
@@ -195,7 +212,7 @@ class InsertFile(Statement):
 
 @dataclass(frozen=True, slots=True)
 class UpdateRows(Statement):
-    """`UPDATE template SET`: other parameters for some of its queries."""
+    """`UPDATE template SET`: other parameters for some of its queries; or of a table: values."""
 
     template: str
     values: tuple[tuple[str, Value], ...]
@@ -208,7 +225,7 @@ class UpdateRows(Statement):
 
 @dataclass(frozen=True, slots=True)
 class DeleteRows(Statement):
-    """`DELETE FROM template`: the end of some of its queries."""
+    """`DELETE FROM template`: the end of some of its queries, or of a table's rows."""
 
     template: str
     where: Parsed
@@ -219,7 +236,7 @@ class DeleteRows(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Drop(Statement):
-    """`DROP`: the end of a stream, a query, a template or a sink."""
+    """`DROP`: the end of a stream, a table, a view, a query, a template or a sink."""
 
     kind: Kind
     name: str

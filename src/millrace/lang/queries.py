@@ -107,14 +107,22 @@ def parse_condition(tokens: list[Token], source: str) -> Parsed:
 
 def query_of(text: str) -> Parsed:
     """Parse a text that holds one query and nothing else."""
+    return parse_query(_tokens(text, "query"), text)
+
+
+def condition_of(text: str) -> Parsed:
+    """Parse a text that holds one condition and nothing else."""
+    return parse_condition(_tokens(text, "condition"), text)
+
+
+def _tokens(text: str, what: str) -> list[Token]:
     spans = list(lexical.statements(text))
     if not spans:
-        raise LanguageError("there is no query", source=text, span=Span(0, 0))
+        raise LanguageError(f"there is no {what}", source=text, span=Span(0, 0))
     if len(spans) > 1:
-        raise LanguageError(
-            "there is more than one query", source=text, span=Span(spans[1].first, spans[1].first)
-        )
-    return parse_query(lexical.tokenize(text, spans[0]), text)
+        second = Span(spans[1].first, spans[1].first)
+        raise LanguageError(f"there is more than one {what}", source=text, span=second)
+    return lexical.tokenize(text, spans[0])
 
 
 def _parse(tokens: list[Token], source: str, what: str) -> Parsed:

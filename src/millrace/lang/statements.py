@@ -10,6 +10,7 @@ read here.
     CREATE QUERY TEMPLATE alert (sym text, low double)
       AS SELECT * FROM trades WHERE symbol = :sym AND price > :low;
     INSERT INTO alert VALUES ('ACME', 100), ('BOLT', 12.5);
+    CREATE TABLE limits (symbol text, most double, PRIMARY KEY (symbol));
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from sqlglot.tokens import Token
 from millrace.lang import lexical
 from millrace.lang.clauses import (
     connector,
+    keyed_schema,
     options,
     rest_as_condition,
     rest_as_query,
@@ -36,6 +38,7 @@ from millrace.lang.declarations import (
     CreateQuery,
     CreateSink,
     CreateStream,
+    CreateTable,
     CreateTemplate,
     CreateView,
     DeleteRows,
@@ -56,12 +59,11 @@ from millrace.lang.declarations import (
 )
 from millrace.lang.errors import LanguageError, Span, place
 from millrace.lang.queries import FIRST_WORDS, names_only
-from millrace.lang.refusals import NOT_YET
 from millrace.lang.words import Value
 from millrace.plan.nearest import nearest
 
-_LISTINGS = ("STREAMS", "QUERIES", "TEMPLATES", "SINKS", "FAMILIES")
-_KINDS = ("STREAM", "QUERY", "TEMPLATE", "SINK")
+_LISTINGS = ("STREAMS", "QUERIES", "TEMPLATES", "SINKS", "FAMILIES", "TABLES", "VIEWS")
+_KINDS = ("STREAM", "QUERY", "TEMPLATE", "SINK", "TABLE", "VIEW")
 _FAN_OUTS = ("ROWS", "COUNTS", "SETS")
 
 
@@ -133,14 +135,13 @@ def _one_of(cursor: Cursor, words: tuple[str, ...]) -> str:
 
 
 def _create(cursor: Cursor) -> Statement:
-    words = ("STREAM", "SINK", "QUERY", "VIEW")
-    if cursor.word() == "TABLE":
-        cursor.fail("CREATE TABLE is not executed yet", code=NOT_YET)
-    match _one_of(cursor, words):
+    match _one_of(cursor, ("STREAM", "TABLE", "VIEW", "QUERY", "SINK")):
         case "stream":
             return _create_stream(cursor)
         case "sink":
             return _create_sink(cursor)
+        case "table":
+            return _create_table(cursor)
         case "view":
             return _create_view(cursor)
         case _:
@@ -224,6 +225,13 @@ def _parameter(cursor: Cursor, seen: set[str]) -> tuple[str, str]:
         cursor.fail(f'parameter "{name}" is declared twice', span=span, code="CQL004")
     seen.add(name.casefold())
     return name, type_text(cursor) + ("[]" if cursor.accept("[", "]") else "")
+
+
+def _create_table(cursor: Cursor) -> CreateTable:
+    name = cursor.name("table")
+    columns, key = keyed_schema(cursor)
+    source = connector(cursor, "source") if cursor.accept("FROM") else None
+    return CreateTable(name, columns, key, source)
 
 
 def _create_view(cursor: Cursor) -> CreateView:

@@ -10,6 +10,9 @@ by some one column of it, the whole plan runs in all shards side by side, withou
 A `Spread` is one way to do it: the column of each leaf, and the columns of the relation in which
 the value that decides about the shard is found. An operator keeps the ways that suit it.
 A plan without any (a global count, the last 10 rows of a stream) runs in one shard.
+
+A table may also be *everywhere*: every shard has all of it. Then what it is joined with stays where
+it is, whatever the join asks for; `EVERYWHERE` stands in the place of the column.
 """
 
 from __future__ import annotations
@@ -41,16 +44,26 @@ from millrace.plan.relations import (
 )
 from millrace.plan.types import kind_of
 
+EVERYWHERE = ""
 MOST_WAYS = 64
 """How many ways are looked at for one relation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """By which column each stream and table is spread, and where its value is found."""
+    """By which column each stream and table is spread, and where its value is found.
+
+    A relation that is `everywhere` is made of a table that is, and of nothing else.
+    """
 
     leaves: tuple[tuple[str, str], ...]
     found: frozenset[str]
+    everywhere: bool = False
+
+    @property
+    def n_everywhere(self) -> int:
+        """How many tables every shard has all of."""
+        return sum(column == EVERYWHERE for _, column in self.leaves)
 
     def columns(self) -> dict[str, str] | None:
         """Return the column of each stream; None if one is spread in two ways."""
@@ -70,7 +83,8 @@ class Placing:
 
     def columns(self, stream: StreamOf) -> dict[str, str] | None:
         """Return by which column each stream of a plan is spread; None: it runs in one shard."""
-        for way in self._relation(stream.relation):
+        ways = sorted(self._relation(stream.relation), key=lambda way: way.n_everywhere)
+        for way in ways:
             known = way.columns()
             if known is not None and way.found:
                 return known
@@ -79,6 +93,10 @@ class Placing:
     def found(self, node: Relation) -> frozenset[str]:
         """Return the columns of a relation in which the value that decides is found."""
         return frozenset().union(*(way.found for way in self._relation(node)))
+
+    def everywhere(self, node: Relation) -> bool:
+        """Say whether every shard has all rows of a relation."""
+        return any(way.everywhere for way in self._relation(node))
 
     def found_in(self, stream: Stream) -> frozenset[str]:
         """Return the columns of a stream in which the value that decides is found."""
@@ -97,6 +115,8 @@ class Placing:
             case Table(name, alias):
                 for column in self._allowed(name, self.declared.tables[name].names):
                     yield Spread(((name, column),), frozenset({f"{alias}.{column}"}))
+                if self._allowed(name, [EVERYWHERE]):
+                    yield Spread(((name, EVERYWHERE),), frozenset(), everywhere=True)
             case Filter(given, _):
                 yield from self._relation(given)
             case Project(given, outputs):
@@ -139,17 +159,25 @@ class Placing:
 
     def _joined(self, node: Join) -> Iterator[Spread]:
         pairs = list(self._equal(node))
-        for left in self._relation(node.left):
-            for right in self._relation(node.right):
-                met = [pair for pair in pairs if pair[0] in left.found and pair[1] in right.found]
-                if met:
-                    found = {
-                        "inner": left.found | right.found,
-                        "left": left.found,
-                        "right": right.found,
-                        "full": frozenset[str](),
-                    }[node.kind]
-                    yield Spread((*left.leaves, *right.leaves), found)
+        sides = [
+            (left, right)
+            for left in self._relation(node.left)
+            for right in self._relation(node.right)
+        ]
+        for left, right in sides:
+            leaves = (*left.leaves, *right.leaves)
+            if any(pair[0] in left.found and pair[1] in right.found for pair in pairs):
+                found = {
+                    "inner": left.found | right.found,
+                    "left": left.found,
+                    "right": right.found,
+                    "full": frozenset[str](),
+                }[node.kind]
+                yield Spread(leaves, found)
+            elif right.everywhere and left.found and node.kind in ("inner", "left"):
+                yield Spread(leaves, left.found)
+            elif left.everywhere and right.found and node.kind in ("inner", "right"):
+                yield Spread(leaves, right.found)
 
     def _equal(self, node: Join) -> Iterator[tuple[str, str]]:
         """Yield columns of both sides that are equal in every pair, and hash alike."""

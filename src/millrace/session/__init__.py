@@ -2,6 +2,7 @@
 
 from millrace.session.query import Query
 from millrace.session.session import Session
+from millrace.session.table import Table
 from millrace.session.template import Template
 
-__all__ = ["Query", "Session", "Template"]
+__all__ = ["Query", "Session", "Table", "Template"]

@@ -1,4 +1,4 @@
-"""Lists of what there is, as tables: streams, queries, templates, sinks, families."""
+"""Lists of what there is, as tables: one for each word of SHOW."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ def listed(session: Session, what: str) -> pa.Table:
     match what:
         case "streams":
             rows, names = _streams(session), ["name", "columns", "time", "delay", "retain"]
+        case "tables":
+            rows, names = _tables(session), ["name", "columns", "key", "rows"]
+        case "views":
+            rows, names = _views(session), ["name", "columns", "asks"]
         case "queries":
             rows, names = _queries(session), ["name", "feed", "state", "asks"]
         case "templates":
@@ -39,6 +43,25 @@ def _streams(session: Session) -> list[dict[str, Any]]:
             "retain": "" if each.retain is None else print_duration(each.retain),
         }
         for each in session.streams.values()
+    ]
+
+
+def _tables(session: Session) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": each.name,
+            "columns": ", ".join(each.schema.names),
+            "key": ", ".join(each.key),
+            "rows": len(session.standing_table(each.name)),
+        }
+        for each in session.engine.registry.catalog.tables.values()
+    ]
+
+
+def _views(session: Session) -> list[dict[str, Any]]:
+    return [
+        {"name": each.name, "columns": ", ".join(each.columns), "asks": each.text}
+        for each in session.engine.registry.catalog.views.values()
     ]
 
 

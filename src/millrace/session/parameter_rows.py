@@ -19,24 +19,32 @@ _WIDEST = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "float": 
 
 
 def constants_table(
-    names: Sequence[str], rows: Sequence[Sequence[Value]], parameters: Iterable[tuple[str, str]]
+    names: Sequence[str],
+    rows: Sequence[Sequence[Value]],
+    parameters: Iterable[tuple[str, str]],
+    *,
+    what: str = "parameter",
 ) -> pa.Table:
-    """Return constants as a table with the columns `names`, or say which does not fit, and why."""
+    """Return constants as a table with the columns `names`, or say which does not fit, and why.
+
+    `what` they are is a word for messages.
+    """
     kinds = dict(parameters)
     columns = []
     for at, name in enumerate(names):
         if name not in kinds:
             raise SchemaError(
-                f'parameter "{name}" does not exist',
-                detail=f"The parameters are {', '.join(kinds)}.",
+                f'{what} "{name}" does not exist',
+                detail=f"The {what}s are {', '.join(kinds)}.",
                 hint=nearest(name, list(kinds)),
                 node=("parameter", name),
             )
-        columns.append(_column(name, kinds[name], [row[at] for row in rows]))
+        columns.append(_column((what, name), kinds[name], [row[at] for row in rows]))
     return pa.Table.from_arrays(columns, names=list(names))
 
 
-def _column(name: str, kind: str, values: Sequence[Value]) -> pa.Array:
+def _column(named: tuple[str, str], kind: str, values: Sequence[Value]) -> pa.Array:
+    what, name = named
     member = kind.removesuffix(SET)
     widest = _WIDEST.get(member, member)
     arrow = parameter_schema((widest + kind[len(member) :],)).field(0).type
@@ -47,19 +55,19 @@ def _column(name: str, kind: str, values: Sequence[Value]) -> pa.Array:
             found.append(pa.scalar(converted, arrow))
         except (NotOfTypeError, pa.ArrowInvalid, pa.ArrowTypeError) as cause:
             raise PlanError(
-                f'parameter "{name}" of row {row + 1} is not {kind}',
+                f'{what} "{name}" of row {row + 1} is not {kind}',
                 detail=f"It is {value_text(value)}.",
-                hint=_hint(value, widest, many=member != kind),
+                hint=_hint(value, widest, what, many=member != kind),
                 node=ValueAt(row, name),
             ) from cause
     return pa.array(found, arrow)
 
 
-def _hint(value: Value, kind: str, *, many: bool) -> str:
+def _hint(value: Value, kind: str, what: str, *, many: bool) -> str:
     if many and not isinstance(value, tuple):
         return AS_SETS_ARE_WRITTEN
     if isinstance(value, tuple) and not many:
-        return "The parameter takes one value; in brackets there is a set."
+        return f"The {what} takes one value; in brackets there is a set."
     return hint_for(kind) or "No row of this statement was taken."
 
 

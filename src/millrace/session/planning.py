@@ -13,15 +13,18 @@ from millrace.errors import PlanError
 from millrace.plan.bounds import growths
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Call, walk
+from millrace.plan.nodes import Selection
 from millrace.plan.outline import outline
 from millrace.plan.placement import Placing
 from millrace.plan.relation_types import relation_schema
-from millrace.plan.relations import Asked, Relation, Source, Stream, StreamOf, Windowed
+from millrace.plan.relations import Asked, Relation, Source, Stream, StreamOf, Table, Windowed
 from millrace.plan.scopes import expressions_within, inputs
 from millrace.plan.unnest import Unnesting
 from millrace.schema import type_name
 
 if TYPE_CHECKING:
+    from millrace.lang.queries import Parsed
+    from millrace.lang.relational.bound import BoundRelation, View
     from millrace.session.session import Session
 
 
@@ -38,7 +41,7 @@ def planned_feed(
     One that would remember every row of a stream is refused, unless it may be `unbounded`.
     """
     declared = declared_in(session)
-    plan = _bound(asked, session) if isinstance(asked, str) else asked
+    plan = bound_relation(asked, session).plan if isinstance(asked, str) else asked
     if not unbounded:
         _require_bound(plan)
     relation = plan.relation if isinstance(plan, StreamOf) else plan
@@ -50,13 +53,17 @@ def planned_feed(
     streams = tuple(each for each in plain if isinstance(each, StreamOf))
     sources = tuple(dict.fromkeys(each for stream in streams for each in sources_of(stream)))
     if not sources:
-        raise PlanError("the query reads no stream", hint="Name a stream in FROM.")
+        raise PlanError(
+            "the query reads no stream",
+            hint="Name a stream in FROM: a table alone is read with SELECT, and Table.rows().",
+        )
     columns = Placing(declared).columns(streams[0])
     spec = PlanSpec(
         streams,
         sources,
         None if columns is None else tuple(sorted(columns.items())),
         tuple(_functions(streams[0].relation, declared)),
+        tuple(dict.fromkeys(each for stream in streams for each in tables_of(stream))),
     )
     text = asked if isinstance(asked, str) else outline(asked)
     return FeedSpec(name, sources[0], answer, keep=keep, text=text, plan=spec)
@@ -64,15 +71,35 @@ def planned_feed(
 
 def declared_in(session: Session) -> Declared:
     """Return what a plan of a session may name."""
-    schemas = {each.name: each.schema for each in session.streams.values()}
-    return Declared(schemas, functions=session.function_types)
+    catalog = session.engine.registry.catalog
+    schemas = {each.name: each.schema for each in catalog.streams.values()}
+    tables = {each.name: each.schema for each in catalog.tables.values()}
+    return Declared(schemas, tables, session.function_types)
 
 
-def _bound(text: str, session: Session) -> Relation | StreamOf:
+def bound_relation(query: str | Parsed, session: Session) -> BoundRelation:
+    """Return the plan of a query over the streams, tables and views of a session."""
     from millrace.lang.relational.bound import bind_relational  # noqa: PLC0415  slow to import
 
     times = {each.name: each.time for each in session.streams.values()}
-    return bind_relational(text, declared_in(session), times=times).plan
+    return bind_relational(query, declared_in(session), views=views_in(session), times=times)
+
+
+def bound_any(query: Parsed, session: Session) -> Selection | BoundRelation:
+    """Return a query of a session as a selection if it is one, else as a plan."""
+    from millrace.lang.relational.bound import bind_any  # noqa: PLC0415  slow to import
+
+    times = {each.name: each.time for each in session.streams.values()}
+    return bind_any(query, declared_in(session), views=views_in(session), times=times)
+
+
+def views_in(session: Session) -> dict[str, View]:
+    """Return the views of a session, as the language knows them."""
+    from millrace.lang.queries import query_of  # noqa: PLC0415  slow to import
+    from millrace.lang.relational.context import View  # noqa: PLC0415
+
+    known = session.engine.registry.catalog.views.values()
+    return {each.name: View(query_of(each.text), each.columns) for each in known}
 
 
 def _require_bound(plan: Relation | StreamOf) -> None:
@@ -98,11 +125,24 @@ def sources_of(stream: Stream) -> Iterator[str]:
     if isinstance(stream, Source):
         yield stream.name
         return
+    for node in _nodes(stream):
+        if isinstance(node, Windowed) and isinstance(node.stream, Source):
+            yield node.stream.name
+
+
+def tables_of(stream: StreamOf) -> Iterator[str]:
+    """Yield the declared tables that a stream is made of."""
+    return (node.name for node in _nodes(stream) if isinstance(node, Table))
+
+
+def _nodes(stream: StreamOf) -> Iterator[Relation]:
+    """Yield all relations that a stream is made of."""
     waiting = [stream.relation]
     while waiting:
         node = waiting.pop(0)
-        if isinstance(node, Windowed):
-            yield from sources_of(node.stream)
+        yield node
+        if isinstance(node, Windowed) and isinstance(node.stream, StreamOf):
+            waiting.append(node.stream.relation)
         waiting.extend(inputs(node))
         if isinstance(node, Asked):
             waiting.append(node.subquery)

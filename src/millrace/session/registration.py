@@ -117,9 +117,14 @@ class Registration:
         except LanguageError as refusal:
             from millrace.lang.relational import bound  # noqa: PLC0415  slow to import
 
-            if refusal.code not in bound.BEYOND_SELECTIONS:
+            if refusal.code not in (*bound.BEYOND_SELECTIONS, *self._unknown_to_selections):
                 raise
             return None
+
+    @property
+    def _unknown_to_selections(self) -> tuple[str, ...]:
+        """With what a selection is refused that may read a table or a view."""
+        return ("CQL001",) if self._catalog.tables or self._catalog.views else ()
 
     def _plan(
         self,

@@ -24,9 +24,11 @@ from millrace.connectors.sinks.sink import Sink
 from millrace.errors import MillraceError, PlanError, UnknownNameError
 from millrace.lang.binder import Columns, bind_condition, bind_query
 from millrace.lang.declarations import (
+    Connector,
     CreateQuery,
     CreateSink,
     CreateStream,
+    CreateTable,
     CreateTemplate,
     CreateView,
     DeleteRows,
@@ -48,12 +50,15 @@ from millrace.operators.select import matching, project
 from millrace.plan.bind import output_schema
 from millrace.plan.nodes import Selection
 from millrace.schema import type_name
-from millrace.session.explanation import explain_query, explain_selection
+from millrace.session.explanation import explain_query, explain_relation, explain_selection
 from millrace.session.following import read_rows
 from millrace.session.listing import listed
 from millrace.session.parameter_rows import constants_table
+from millrace.session.planning import bound_any
 from millrace.session.query import Query
+from millrace.session.relations import declare_table, declare_view
 from millrace.session.statement_places import excerpt_for
+from millrace.session.table import Table
 from millrace.session.template import QUERY, Template
 from millrace.session.unknown import unknown
 
@@ -111,15 +116,20 @@ class Script:
             case _:
                 return Outcome(statement, self._done(statement))
 
-    def _done(self, statement: Statement) -> str:
+    def _done(self, statement: Statement) -> str:  # noqa: C901  a case for each statement
         match statement:
             case CreateStream():
                 return self._create_stream(statement)
             case CreateSink(name, _, _, _):
                 self.session.sink(self._sink(statement))
                 return f'sink "{name}" is attached'
+            case CreateTable():
+                return self._create_table(statement)
+            case CreateView(name, query, columns):
+                declare_view(self.session, name, query, columns)
+                return f'view "{name}" is declared'
             case CreateQuery(name, query, into, unbounded):
-                self._bound(query, {})
+                bound_any(query, self.session)
                 self.session.query(str(query), name=name, into=into, unbounded=unbounded)
                 return f'query "{name}" stands'
             case CreateTemplate(name, parameters, query):
@@ -134,10 +144,10 @@ class Script:
                 found = self._query(name)
                 found.resume() if resume else found.pause()
                 return f'query "{name}" {"goes on" if resume else "is paused"}'
-            case CreateView() | Register():
+            case Register():
                 raise PlanError(
-                    f"{str(statement).split('(')[0].split(' AS ')[0].strip()} is not executed yet",
-                    hint="This version runs streams, sinks, queries and templates.",
+                    f"{str(statement).split('(')[0].strip()} is not executed yet",
+                    hint="Write CREATE STREAM or CREATE TABLE.",
                 )
             case _:
                 message = f"a statement of another kind: {statement}"
@@ -162,6 +172,30 @@ class Script:
         )
         return f'stream "{asked.name}" is declared'
 
+    def _create_table(self, asked: CreateTable) -> str:
+        rows, known = None, self.session.engine.registry.catalog.tables
+        if asked.source is not None and asked.name not in known:
+            rows = self.first_rows(asked.source)
+        table = declare_table(self.session, asked.name, asked.schema, asked.key, rows)
+        return f'table "{asked.name}" is declared' + (
+            "" if rows is None else f", {len(table):,} rows"
+        )
+
+    def first_rows(self, source: Connector) -> pa.Table | None:
+        """Read the rows that a table begins with."""
+        return read_rows(self.check_rows(source))
+
+    def check_rows(self, source: Connector) -> str:
+        """Return the path of the rows that a table begins with, if they are in files."""
+        options = dict(source.options)
+        if check_connector("source", source.kind, options) != "files":
+            raise PlanError(
+                f'a table is not read from "{source.kind}"',
+                hint="Write FROM files(path => '...'), or insert its rows.",
+                node=("kind", source.kind),
+            )
+        return str(options["path"])
+
     def check_sink(self, asked: CreateSink) -> str:
         """Return the kind of a sink if it exists and its options fit; queries it names exist."""
         for name in asked.queries or ():
@@ -179,6 +213,8 @@ class Script:
         return CallbackSink(self._show, asked.queries, **common)
 
     def _change_rows(self, asked: InsertRows | InsertFile | UpdateRows | DeleteRows) -> str:
+        if asked.template in self.session.engine.registry.catalog.tables:
+            return self._change_table(asked)
         template = self.template(asked.template)
         match asked:
             case InsertRows(_, rows, _):
@@ -200,10 +236,31 @@ class Script:
                 template.delete(ids)
                 return f"{len(ids):,} queries deleted"
 
+    def _change_table(self, asked: InsertRows | InsertFile | UpdateRows | DeleteRows) -> str:
+        table = self.session.standing_table(asked.template)
+        kinds = [(each.name, type_name(each.type)) for each in table.spec.schema]
+        match asked:
+            case InsertRows(_, rows, _):
+                names = self._columns(asked)
+                _require_width(asked, names, len(rows[0]), what="table")
+                return _added(table, constants_table(names, rows, kinds, what="column"))
+            case InsertFile(_, path):
+                return _added(table, read_rows(path))
+            case UpdateRows(_, values, where):
+                names, row = zip(*values, strict=True)
+                given = constants_table(names, [row], kinds, what="column")
+                changed = table.update_rows(given, where)
+                return f"{changed:,} rows changed"
+            case DeleteRows(_, where):
+                return f"{table.delete(where):,} rows deleted"
+
     def _columns(self, statement: Statement) -> tuple[str, ...]:
-        """Return the parameters for which an INSERT gives values."""
+        """Return the parameters, or columns, for which an INSERT gives values."""
         if not isinstance(statement, InsertRows):
             return ()
+        table = self.session.engine.registry.catalog.tables.get(statement.template)
+        if table is not None:
+            return statement.columns or tuple(table.schema.names)
         feed = self.session.engine.registry.catalog.feeds.get(statement.template)
         return statement.columns or tuple(name for name, _ in (feed.parameters if feed else ()))
 
@@ -216,6 +273,10 @@ class Script:
             match asked.kind:
                 case "stream":
                     self.session.drop_stream(asked.name)
+                case "table":
+                    self.session.standing_table(asked.name).drop()
+                case "view":
+                    self.session.drop_view(asked.name)
                 case "sink":
                     self.session.engine.delivery.detach(asked.name)
                 case "query":
@@ -245,7 +306,10 @@ class Script:
     def _explained(self, asked: Explain) -> str:
         if isinstance(asked.query, str):
             return explain_query(self.session, asked.query, analyze=asked.analyze)
-        return explain_selection(self.session, self._bound(asked.query, {}))
+        bound = bound_any(asked.query, self.session)
+        if isinstance(bound, Selection):
+            return explain_selection(self.session, bound)
+        return explain_relation(self.session, bound)
 
     def _bound(self, query: Parsed, parameters: dict[str, str]) -> Selection:
         """Bind a query as it stands in the script, so that an error is shown there."""
@@ -253,14 +317,13 @@ class Script:
         return bind_query(query, schemas, self.session.function_types, parameters)
 
     def _read(self, asked: Read) -> pa.Table:
-        """Answer a query over what a query or template holds now."""
+        """Answer a query over what a query, a template or a table holds now."""
         from sqlglot import exp  # noqa: PLC0415
 
         tree = asked.query.tree
         table = tree.find(exp.Table)
         name = "" if table is None else table.name
-        found = self.session.standing(name)
-        rows = found.rows() if isinstance(found, Template) else found.results()
+        rows = self._held(name)
         where = tree.args.get("where")
         assert isinstance(tree, exp.Query), "a statement that reads is a query"
         clauses = {key for key, value in tree.args.items() if value}
@@ -268,6 +331,12 @@ class Script:
         if not plain or [type(each) for each in tree.selects] != [exp.Star]:
             return self._projected(asked.query, name, rows)
         return rows if where is None else self._where(rows, Parsed(where.this, asked.query.source))
+
+    def _held(self, name: str) -> pa.Table:
+        if name in self.session.engine.registry.catalog.tables:
+            return self.session.standing_table(name).rows()
+        found = self.session.standing(name)
+        return found.rows() if isinstance(found, Template) else found.results()
 
     def _where(self, rows: pa.Table, where: Parsed) -> pa.Table:
         """Return the rows for which a condition is true."""
@@ -304,11 +373,22 @@ def _inserted(template: Template, rows: pa.Table) -> str:
     return f"{n_new:,} queries inserted" + (f", {there:,} were there already" if there else "")
 
 
-def _require_width(asked: InsertRows, names: tuple[str, ...], width: int) -> None:
+def _added(table: Table, rows: pa.Table) -> str:
+    """Insert the rows that are not there yet: a script may be run again."""
+    n_new = table.insert_missing(rows)
+    there = rows.num_rows - n_new
+    return f"{n_new:,} rows inserted" + (f", {there:,} were there already" if there else "")
+
+
+def _require_width(
+    asked: InsertRows, names: tuple[str, ...], width: int, *, what: str = "template"
+) -> None:
     if len(names) != width:
+        parts = "parameters" if what == "template" else "columns"
+        sets = "A set is written in brackets of its own: (('ACME', 'BOLT'), 5)."
         raise PlanError(
-            f'a row has {width} values and template "{asked.template}" {len(names)} parameters',
-            detail=f"The parameters are {', '.join(names)}.",
-            hint="A set is written in brackets of its own: (('ACME', 'BOLT'), 5).",
+            f'a row has {width} values and {what} "{asked.template}" {len(names)} {parts}',
+            detail=f"The {parts} are {', '.join(names)}.",
+            hint=sets if what == "template" else "",
             node=("value", 0, 0),
         )

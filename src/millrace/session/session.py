@@ -31,6 +31,7 @@ from millrace.engine.decide import horizons
 from millrace.engine.delivery import Delivery
 from millrace.engine.epoch import Engine
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.given_rows import Rows
 from millrace.engine.local import LocalBackend
 from millrace.engine.registry import Registry
 from millrace.engine.settings import Settings
@@ -56,6 +57,8 @@ from millrace.session.following import Following
 from millrace.session.query import Query
 from millrace.session.reading import no_answers
 from millrace.session.registration import Registration
+from millrace.session.relations import declare_table, declare_view
+from millrace.session.table import Table
 from millrace.session.template import Template
 from millrace.state.fence import Fence
 from millrace.state.merge import LAST_TIME
@@ -161,6 +164,45 @@ class Session:
         self._bindings.pop(name, None)
         if self._run is not None:
             self._run.rebind(self._bindings, self._functions)
+
+    def table(
+        self,
+        name: str,
+        columns: str | Schema | Rows,
+        *,
+        key: str | Iterable[str] = (),
+    ) -> Table:
+        """Declare a table, whose rows change and which queries may join with streams.
+
+        Declaring the same table again changes nothing, not its rows either.
+
+        Parameters
+        ----------
+        columns
+            The columns and their types, such as `"symbol text, most double"`, or rows to begin
+            with: an Arrow table, a data frame, columns by name.
+        key
+            The columns that no two rows may have in common, if there are such.
+        """
+        return declare_table(self, name, columns, _names(key))
+
+    def standing_table(self, name: str) -> Table:
+        """Return a handle on a table by its name."""
+        self.engine.registry.catalog.table(name)
+        return Table(self, name)
+
+    def view(self, name: str, text: str, *, columns: Iterable[str] = ()) -> None:
+        """Declare a view: a name for a query that others may read.
+
+        It is expanded when a query that reads it is registered; queries that were stay as they
+        are when it is dropped. Declaring the same view again changes nothing.
+        """
+        require_text("the query of a view", text)
+        declare_view(self, name, text, tuple(columns))
+
+    def drop_view(self, name: str) -> None:
+        """Forget a view; no other view may read it any more."""
+        self.change({"do": "drop view", "name": name})
 
     def query(
         self,

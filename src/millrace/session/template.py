@@ -236,9 +236,9 @@ def fitted(values: pa.Array, name: str, kind: str, template: str) -> pa.Array:
             node=ValueAt(row, name),
         )
     try:
-        found = values if values.type == target else _cast(values, target)
+        found = values if values.type == target else cast_values(values, target)
     except MISFITS as cause:
-        row, value = _first_misfit(values, target)
+        row, value = first_misfit(values, target)
         raise PlanError(
             f'parameter "{name}" of row {row + 1} is not {kind}',
             detail=f"It is {value!r}.",
@@ -257,7 +257,7 @@ def fitted(values: pa.Array, name: str, kind: str, template: str) -> pa.Array:
     return found
 
 
-def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
+def cast_values(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast values; a text is no number, also if it looks like one, and neither is TRUE."""
     if len(values) and _strange(values.type, target):
         message = f"{values.type} is not {target}"
@@ -284,13 +284,13 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _first_misfit(values: pa.Array, target: pa.DataType) -> tuple[int, Any]:
+def first_misfit(values: pa.Array, target: pa.DataType) -> tuple[int, Any]:
     """Find the first value that cannot be cast, by halving."""
     low, high = 0, len(values)
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            _cast(values.slice(low, middle - low), target)
+            cast_values(values.slice(low, middle - low), target)
         except MISFITS:
             high = middle
         else:

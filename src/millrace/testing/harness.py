@@ -26,7 +26,7 @@ from millrace.connectors.sinks.sink import FANOUTS
 from millrace.engine import publication, registry
 from millrace.engine.decision import Identity
 from millrace.engine.inprocess import InProcess
-from millrace.engine.registry_state import index_files
+from millrace.engine.registry_state import named_files
 from millrace.failpoints import InjectedCrash
 from millrace.session import Session
 from millrace.session.template import Template
@@ -314,7 +314,7 @@ def check_sound(files: Root, *, snapshots_too: bool = True) -> None:
     registries = [entry.name for entry in newest]
     catalogs = [entry.name for entry in files.list(f"{publication.CATALOGS}/")]
     for name in [*registries, *(catalogs if snapshots_too else catalogs[-1:])]:
-        lost = set(index_files(Container.open(files, name).meta)) - set(present)
+        lost = set(named_files(Container.open(files, name).meta)) - set(present)
         assert not lost, f"{name} names {sorted(lost)}"
 
 

@@ -17,7 +17,7 @@ from millrace.operators.keys import N_BUCKETS, bucket_of, hash_columns
 from millrace.operators.relational.plan import Plan, Run
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.state import MemoryState
-from millrace.plan.placement import Placing
+from millrace.plan.placement import EVERYWHERE, Placing
 from millrace.plan.relations import Relation, StreamKind, StreamOf
 from millrace.plan.unnest import Unnesting
 from millrace.testing.oracle.aggregates import same
@@ -72,7 +72,7 @@ def taken(
     schema = (DECLARED.streams.get(name) or DECLARED.tables[name]).to_arrow()
     some = [each for each in items if begin <= each[0] < end]
     rows = pa.RecordBatch.from_pylist([each[1] for each in some], schema=schema)
-    if share is not None and name in share.columns:
+    if share is not None and share.columns.get(name, EVERYWHERE) != EVERYWHERE:
         mask = share.mask(hash_columns(rows, [share.columns[name]]))
         some = [each for each, mine in zip(some, mask, strict=True) if mine]
         rows = rows.filter(pa.array(mask))
@@ -116,20 +116,24 @@ def test_thousands_of_plans(plan: Relation, world: Worlds, cuts: list[int]) -> N
 def test_shards_tell_the_same_together(
     plan: Relation, world: Worlds, cuts: list[int], change: int
 ) -> None:
-    """From the instant `change` on there are 4 shards instead of 2, over the state of those."""
+    """From the instant `change` on there are 4 shards instead of 2, over the same state."""
     stream = Unnesting(DECLARED).stream(StreamOf("istream", plan))
     assert isinstance(stream, StreamOf)
     columns = Placing(DECLARED).columns(stream)
     if columns is None:
         return
-    operators, states = Plan([stream], DECLARED, columns), [MemoryState(), MemoryState()]
+    operators, stores = Plan([stream], DECLARED, columns), dict[str, list[pa.RecordBatch]]()
     told: Told = []
     for begin, end in zip([0, *cuts], cuts, strict=False):
-        if begin >= change and len(states) == 2:
-            states = [redistributed(states, shard, 4) for shard in range(4)]
-        for shard, state in enumerate(states):
-            slab = slab_of(world, begin, end, state, Share(shard, len(states), columns))
+        shares = [
+            Share(shard, n, columns) for n in [2 + 2 * (begin >= change)] for shard in range(n)
+        ]
+        states = [MemoryState(stores, each.keys) for each in shares]
+        for share, state in zip(shares, states, strict=True):
+            slab = slab_of(world, begin, end, state, share)
             told += rows_told(operators.stream(stream, Run(slab)))
+            assert share.shard == 0 or all(share.mask(each).all() for each in added(state))
+        for state in states:
             state.settle(end)
     definition = Definition(DECLARED, *world)
     expected = definition.stream(StreamOf("istream", plan), END - 1)
@@ -145,20 +149,19 @@ class Share:
     n_shards: int
     columns: Mapping[str, str]
 
+    @property
+    def keys(self) -> tuple[int, int]:
+        width = (1 << 64) // self.n_shards
+        return self.shard * width, (self.shard + 1) * width
+
     def mask(self, hashes: np.ndarray) -> np.ndarray:
         owners = bucket_of(hashes).astype(np.int64) * self.n_shards // N_BUCKETS
         return np.asarray(owners == self.shard)
 
 
-def redistributed(states: Sequence[MemoryState], shard: int, n_shards: int) -> MemoryState:
-    share = Share(shard, n_shards, {})
-    found = MemoryState()
-    for state in states:
-        for store, parts in state.stores.items():
-            for part in parts:
-                mine = part.filter(pa.array(share.mask(part.column("_key").to_numpy())))
-                found.stores.setdefault(store, []).append(mine)
-    return found
+def added(state: MemoryState) -> list[np.ndarray]:
+    """Return the keys of what a shard has added; the first remembers what all have."""
+    return [part.column("_key").to_numpy() for parts in state.added.values() for part in parts]
 
 
 @pytest.mark.parametrize("every", [1, 3, 5])

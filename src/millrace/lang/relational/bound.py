@@ -94,13 +94,13 @@ def bind_any(
     'BoundRelation'
     """
     parsed = query_of(query) if isinstance(query, str) else query
-    relations = (*declared.tables, *(views or {}))
+    beyond = (*BEYOND_SELECTIONS, "CQL001") if views else BEYOND_SELECTIONS
     try:
         return bind_query(
-            parsed, declared.streams, declared.functions, parameters, relations=relations
+            parsed, declared.streams, declared.functions, parameters, relations=declared.tables
         )
     except LanguageError as refusal:
-        if refusal.code not in BEYOND_SELECTIONS:
+        if refusal.code not in beyond:  # a name that is no stream may be that of a view
             raise
     return bind_relational(parsed, declared, views=views, times=times, parameters=parameters)
 

@@ -36,6 +36,11 @@ def hashes_of(rows: pa.RecordBatch, place: str | None = None) -> Hashes:
     hashes = hash_columns(rows, rows.schema.names)
     if place is None or len(rows.schema.names) == 1:
         return hashes
+    return placed_by(rows, place, hashes)
+
+
+def placed_by(rows: pa.RecordBatch, place: str, hashes: Hashes) -> Hashes:
+    """Return hashes whose upper bits, which decide about the shard, are those of a column."""
     return (hash_columns(rows, [place]) & ~LESSER_BITS) | (hashes & LESSER_BITS)
 
 

@@ -5,6 +5,9 @@
 A pair is there from the later start to the earlier end, as often as the product of the weights.
 What is remembered of a side are its rows that end after the slab, by key. Rows with a NULL in a
 key have no partner, unless the key says that NULLs are equal.
+
+If every shard has all of one side, the first shard remembers it for all of them. The rows of the
+other side are remembered in their own shards, by the key but for the bits that say the shard.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import pyarrow as pa
 from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.kernels.grouping import pairs_of
 from millrace.operators.evaluate import evaluate
-from millrace.operators.relational.equal import hashes_of, numbered, without_nulls
+from millrace.operators.relational.equal import hashes_of, numbered, placed_by, without_nulls
 from millrace.operators.relational.folded import consolidated
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.state import state_rows, state_schema
@@ -58,6 +61,8 @@ class InnerJoin:
     keys: tuple[Key, ...]
     condition: Expression | None
     place: str | None = None
+    everywhere: tuple[str, str] | None = None
+    """The side ("left", "right") that every shard has, and the column that places the other."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -91,9 +96,10 @@ class InnerJoin:
         return Side(timed, keys, hashes_of(keys, self.place), without_nulls(strict, n_rows))
 
     def _remembered(self, side: str, schema: pa.Schema, partners: Side, slab: Slab) -> Side:
-        stored = _stored(schema)
+        stored, here = _stored(schema), self.everywhere is not None and side != self.everywhere[0]
         wanted = np.unique(partners.hashes[partners.able])
-        rows = slab.state.of(f"{self.name}.{side}", stored, wanted, slab.begin)
+        read = slab.state.anywhere if here else slab.state.of
+        rows = read(f"{self.name}.{side}", stored, wanted, slab.begin)
         timed = Timed(
             rows.select(schema.names),
             rows.column("_start").to_numpy(),
@@ -104,12 +110,16 @@ class InnerJoin:
         return self._side(consolidated(timed, slab.begin), values, slab)
 
     def _remember(self, side: str, schema: pa.Schema, new: Side, slab: Slab) -> None:
+        if self.everywhere is not None and side == self.everywhere[0] and not slab.state.first:
+            return
         lasting = np.flatnonzero((new.timed.ends > slab.end) & new.able)
-        kept = new.timed.take(lasting)
+        kept, hashes = new.timed.take(lasting), new.hashes[lasting]
+        if self.everywhere is not None and side != self.everywhere[0]:
+            hashes = placed_by(kept.rows, self.everywhere[1], hashes)
         with_start = rows_of(
             [*kept.rows.columns, pa.array(kept.starts)], [*schema.names, "_start"], len(kept)
         )
-        rows = state_rows(_stored(schema), new.hashes[lasting], kept.ends, with_start, kept.weights)
+        rows = state_rows(_stored(schema), hashes, kept.ends, with_start, kept.weights)
         slab.state.add(f"{self.name}.{side}", rows)
 
     def _pairs(self, left: Side, right: Side, slab: Slab) -> Timed:

@@ -233,16 +233,33 @@ class Plan:
     def _joined(self, node: Join, name: str) -> Makes:
         left, right = self._schema(node.left), self._schema(node.right)
         keys, rest = split(node.condition, left, right, self._declared.functions)
-        at = self._key_at(node, keys)
-        inner = InnerJoin(name, left.to_arrow(), right.to_arrow(), keys, rest, at)
+        everywhere = self._everywhere(node)
+        at = self._key_at(node, keys) if everywhere is None else None
+        inner = InnerJoin(name, left.to_arrow(), right.to_arrow(), keys, rest, at, everywhere)
         join: InnerJoin | OuterJoin = inner
         if node.kind != "inner":
-            places = self._place(node.left), self._place(node.right)
+            preserved = [node.left if node.kind in ("left", "full") else None,
+                         node.right if node.kind in ("right", "full") else None]  # fmt: skip
+            places = [None if each is None else self._place(each) for each in preserved]
             join = OuterJoin.of(node.kind, inner, *places)
         self._keep(join)
         return lambda run: join.step(
             self.relation(node.left, run), self.relation(node.right, run), run.slab
         )
+
+    def _everywhere(self, node: Join) -> tuple[str, str] | None:
+        """Return which side of a join every shard has, and the column that places the other."""
+        if self._placing is None:
+            return None
+        for side, each, other in (
+            ("right", node.right, node.left),
+            ("left", node.left, node.right),
+        ):
+            if self._placing.everywhere(each):
+                place = self._place(other)
+                assert place is not None, "a side that is not everywhere has a place"
+                return side, place
+        return None
 
     def _key_at(self, node: Join, keys: Sequence[Key]) -> str | None:
         """Return which key of a join decides about the shard."""

@@ -21,20 +21,33 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.kernels.arrays import Hashes
-from millrace.operators.relational.timed import empty_rows
+from millrace.operators.relational.equal import LESSER_BITS
+from millrace.operators.relational.timed import OPEN, empty_rows
 
 KEY, TIME, COUNT = "_key", "_time", "+"
 
 
 class State(Protocol):
-    """The stores of one plan, as they were before a slab, and what the slab adds to them."""
+    """The stores of one plan, as they were before a slab, and what the slab adds to them.
+
+    Of several shards, the `first` remembers what all of them have.
+    """
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the first shard."""
+        ...
 
     def of(self, store: str, schema: pa.Schema, keys: Hashes, after: int) -> pa.RecordBatch:
         """Return the rows of some keys whose time is greater than `after`."""
         ...
 
+    def anywhere(self, store: str, schema: pa.Schema, keys: Hashes, after: int) -> pa.RecordBatch:
+        """Return the rows of this shard whose key is one of some but for what says the shard."""
+        ...
+
     def due(self, store: str, schema: pa.Schema, begin: int, end: int) -> pa.RecordBatch:
-        """Return the rows whose time is in [begin, end)."""
+        """Return the rows of this shard whose time is in [begin, end)."""
         ...
 
     def add(self, store: str, rows: pa.RecordBatch) -> None:
@@ -44,10 +57,11 @@ class State(Protocol):
 
 @dataclass
 class MemoryState:
-    """Stores in memory."""
+    """Stores in memory, which several shards may have in common; `keys` are those of this one."""
 
     stores: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
-    _added: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+    keys: tuple[int, int] = (0, 1 << 64)
+    added: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
 
     def of(self, store: str, schema: pa.Schema, keys: Hashes, after: int) -> pa.RecordBatch:
         """Return the rows of some keys whose time is greater than `after`."""
@@ -56,22 +70,34 @@ class MemoryState:
         mask = np.isin(rows.column(KEY).to_numpy(), keys) & (times > after)
         return rows.filter(pa.array(mask))
 
+    @property
+    def first(self) -> bool:
+        """Whether this is the first shard."""
+        return self.keys[0] == 0
+
+    def anywhere(self, store: str, schema: pa.Schema, keys: Hashes, after: int) -> pa.RecordBatch:
+        """Return the rows of this shard whose key is one of some but for what says the shard."""
+        rows = self.due(store, schema, after + 1, OPEN + 1)
+        rests = rows.column(KEY).to_numpy() & LESSER_BITS
+        return rows.filter(pa.array(np.isin(rests, keys & LESSER_BITS)))
+
     def due(self, store: str, schema: pa.Schema, begin: int, end: int) -> pa.RecordBatch:
-        """Return the rows whose time is in [begin, end)."""
+        """Return the rows of this shard whose time is in [begin, end)."""
         rows = self._all(store, schema)
-        times = rows.column(TIME).to_numpy()
-        return rows.filter(pa.array((times >= begin) & (times < end)))
+        times, keys = rows.column(TIME).to_numpy(), rows.column(KEY).to_numpy()
+        mine = (keys >= np.uint64(self.keys[0])) & (keys <= np.uint64(self.keys[1] - 1))
+        return rows.filter(pa.array(mine & (times >= begin) & (times <= end - 1)))
 
     def add(self, store: str, rows: pa.RecordBatch) -> None:
         """Add rows; they are not read before the next slab."""
         if rows.num_rows:
-            self._added.setdefault(store, []).append(rows)
+            self.added.setdefault(store, []).append(rows)
 
     def settle(self, frontier: int) -> None:
         """End a slab: what it added is there from now on, and what is of no use is forgotten."""
-        for store, parts in self._added.items():
+        for store, parts in self.added.items():
             self.stores.setdefault(store, []).extend(parts)
-        self._added.clear()
+        self.added.clear()
         for store, parts in self.stores.items():
             kept = [
                 each.filter(pa.array(each.column(TIME).to_numpy() > frontier - 1)) for each in parts
