@@ -11,6 +11,7 @@ from millrace.index.text.needles import access_clause
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
 from millrace.plan.spelling import to_text
+from millrace.session.plan_explanation import explain_plan
 from millrace.session.query import Query
 from millrace.session.template import Template
 
@@ -31,6 +32,9 @@ def explain_query(session: Session, name: str, *, analyze: bool = False) -> str:
     registry = session.engine.registry
     catalog = registry.catalog
     feed = found.feed
+    if feed.plan is not None:
+        lines = explain_plan(session, feed)
+        return "\n".join(lines + (_measured(session, found) if analyze else []))
     sizes = registry.family_sizes()
     families = [
         (catalog.families[key], n)

@@ -21,6 +21,7 @@ from millrace.plan.unnest import Unnesting
 from millrace.schema import type_name
 
 if TYPE_CHECKING:
+    from millrace.lang.relational.bound import BoundRelation
     from millrace.session.session import Session
 
 
@@ -29,7 +30,7 @@ def planned_feed(
 ) -> FeedSpec:
     """Return the feed that runs a query, which is a text or a plan."""
     declared = declared_in(session)
-    plan = _bound(asked, session) if isinstance(asked, str) else asked
+    plan = bound_relation(asked, session).plan if isinstance(asked, str) else asked
     relation = plan.relation if isinstance(plan, StreamOf) else plan
     answer = relation_schema(relation, declared).to_arrow()
     if not isinstance(plan, StreamOf):
@@ -57,11 +58,16 @@ def declared_in(session: Session) -> Declared:
     return Declared(schemas, functions=session.function_types)
 
 
-def _bound(text: str, session: Session) -> Relation | StreamOf:
+def bound_relation(text: str, session: Session) -> BoundRelation:
+    """Bind a query that is more than a selection."""
     from millrace.lang.relational.bound import bind_relational  # noqa: PLC0415  slow to import
 
-    times = {each.name: each.time for each in session.streams.values()}
-    return bind_relational(text, declared_in(session), times=times).plan
+    return bind_relational(text, declared_in(session), times=times_in(session))
+
+
+def times_in(session: Session) -> dict[str, str]:
+    """Return the column of each stream that holds its time."""
+    return {each.name: each.time for each in session.streams.values()}
 
 
 def _told(plan: Relation | StreamOf) -> tuple[StreamOf, ...]:

@@ -43,6 +43,7 @@ from millrace.lang.declarations import (
 )
 from millrace.lang.errors import LanguageError
 from millrace.lang.queries import Parsed
+from millrace.lang.relational.bound import BoundRelation, bind_any
 from millrace.lang.statements import parse
 from millrace.operators.select import matching, project
 from millrace.plan.bind import output_schema
@@ -52,6 +53,8 @@ from millrace.session.explanation import explain_query, explain_selection
 from millrace.session.following import read_rows
 from millrace.session.listing import listed
 from millrace.session.parameter_rows import constants_table
+from millrace.session.plan_explanation import explain_relation
+from millrace.session.planning import declared_in, times_in
 from millrace.session.query import Query
 from millrace.session.statement_places import excerpt_for
 from millrace.session.template import QUERY, Template
@@ -119,11 +122,11 @@ class Script:
                 self.session.sink(self._sink(statement))
                 return f'sink "{name}" is attached'
             case CreateQuery(name, query, into):
-                self._bound(query, {})
+                self._bound(query)
                 self.session.query(str(query), name=name, into=into)
                 return f'query "{name}" stands'
             case CreateTemplate(name, parameters, query):
-                self._bound(query, dict(parameters))
+                self._selection(query, dict(parameters))
                 self.session.template(name, str(query), dict(parameters))
                 return f'template "{name}" is declared'
             case InsertRows() | InsertFile() | UpdateRows() | DeleteRows():
@@ -245,10 +248,17 @@ class Script:
     def _explained(self, asked: Explain) -> str:
         if isinstance(asked.query, str):
             return explain_query(self.session, asked.query, analyze=asked.analyze)
-        return explain_selection(self.session, self._bound(asked.query, {}))
+        bound = self._bound(asked.query)
+        if isinstance(bound, Selection):
+            return explain_selection(self.session, bound)
+        return explain_relation(self.session, bound)
 
-    def _bound(self, query: Parsed, parameters: dict[str, str]) -> Selection:
+    def _bound(self, query: Parsed) -> Selection | BoundRelation:
         """Bind a query as it stands in the script, so that an error is shown there."""
+        return bind_any(query, declared_in(self.session), times=times_in(self.session))
+
+    def _selection(self, query: Parsed, parameters: dict[str, str]) -> Selection:
+        """Bind the query of a template, which is a selection."""
         schemas = {name: each.schema for name, each in self.session.streams.items()}
         return bind_query(query, schemas, self.session.function_types, parameters)
 

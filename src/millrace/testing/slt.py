@@ -25,15 +25,16 @@
     ----  held    2: + ACME | 4: BOLT | 7+: - ACME | 9+: BOLT
 
 A statement goes on where the next line is indented. `error:` after a statement says that it is
-refused, with a message that holds the text. An instant is one or more `at` lines and what follows
-them: for each query `+` before a row in time, `~` before a late one, `!` and a text if it
-failed; `----` alone means that nobody answers, as if the next instant follows at once. Order does not matter within an instant.
+refused, with a message that holds the text; one that begins with `CQL002 at 1:8` with that code,
+and there. An instant is one or more `at` lines and what follows them: for each query `+` before a
+row in time, `~` before a late one, `!` and a text if it failed; `----` alone means that nobody
+answers, and so does the next instant. Order does not matter within an instant.
 
 A query that is more than a selection answers when time has passed, so each of its answers says at
-which instant, and these lines may stand behind any instant: `+` before a row that comes, `-` before
-one that goes. The instant and the sign are those before if they are missing; `7+` is one
-microsecond after 7, `7++` two. `end 20` lets time go on to 20 in all streams, by a row of NULLs that
-is as late as the delay lets it be: whatever is before 20 is complete then.
+which instant, and these lines may stand behind any of them: `+` before a row that comes, `-` before
+one that goes. The instant and the sign are those before if they are missing; `7+` is a microsecond
+after 7, `7++` two. `end 20` lets time go on to 20 in all streams, by a row of NULLs that is as late
+as the delay lets it be: whatever is before 20 is complete then.
 
 A stream has two columns more than it says: `at`, the time of the instant (`@` at the end of a row
 gives it another one, `@NULL` none), and `nth`, which counts the rows of the file. The queries of a
