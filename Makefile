@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
 ASIDE  := tests/crash tests/slt tests/unit/index tests/unit/lang
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types units spark-tests bench-epoch bench-filters fuzz torture clean env
+.PHONY: help demo test check lint types units spark-tests bench-epoch bench-filters bench-cql fuzz torture clean env
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -54,7 +54,7 @@ units: $(STAMP)  ## tests that need no Java, but for those that check runs besid
 
 spark-tests: $(STAMP)  ## the tests that start Spark, and slow ones beside them
 	$(SAY) 'tests on Spark (some minutes)'
-	@$(PYTEST) -m slow tests/crash > $(VENV)/slow.log 2>&1 & slow=$$!; \
+	@$(PYTEST) -m slow tests/crash tests/unit > $(VENV)/slow.log 2>&1 & slow=$$!; \
 	  $(PYTEST) -m spark; spark=$$?; \
 	  wait $$slow; slows=$$?; tail -n 40 $(VENV)/slow.log; exit $$((spark | slows))
 
@@ -67,6 +67,10 @@ bench-filters: $(STAMP)  ## many standing filters, against plain Spark and NumPy
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet \
 	  --constraint constraints.txt matplotlib
 	@$(BIN)/python -m bench.filters
+
+bench-cql: $(STAMP)  ## windows, joins and aggregates, against Spark's own stateful operators
+	$(SAY) 'CQL benchmark (about 20 minutes)'
+	@$(BIN)/python -m bench.cql
 
 fuzz: $(STAMP)  ## property tests with many examples, for MINUTES=10
 	$(SAY) 'property tests for $(MINUTES) minutes'

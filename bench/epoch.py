@@ -202,10 +202,10 @@ def restart(_spark: SparkSession, scratch: Path, _rounds: int) -> list[Figure]:
     directory, root = scratch / "restart", scratch / "restart-root"
     write_files(directory, rows=1_000_000, files=10)
     command = [sys.executable, "-m", "bench.epoch_victim", str(root), str(directory)]
-    before = _victim(command, lambda line: line.get("rows_in_runs", 0) >= 10_000_000)
+    before = victim(command, lambda line: line.get("rows_in_runs", 0) >= 10_000_000)
     write_files(scratch / "news", rows=1_000, files=1)
     shutil.move(scratch / "news" / "part-00000.parquet", directory / "part-90000.parquet")
-    after = _victim(command, lambda line: line.get("fresh", False))
+    after = victim(command, lambda line: line.get("fresh", False))
     committed = max(line["epoch"] for line in before if "epoch" in line)
     reread = [line for line in after if line.get("rows") and line["epoch"] <= committed]
     served = next(line["since_spark"] for line in after if line.get("fresh"))
@@ -218,7 +218,7 @@ def restart(_spark: SparkSession, scratch: Path, _rounds: int) -> list[Figure]:
     ]
 
 
-def _victim(command: list[str], enough: Callable[[dict], bool]) -> list[dict]:  # type: ignore[type-arg]
+def victim(command: list[str], enough: Callable[[dict], bool]) -> list[dict]:  # type: ignore[type-arg]
     """Run the victim until it has said enough, then kill it; return what it said."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     timer = threading.Timer(300, process.kill)

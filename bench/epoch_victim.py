@@ -1,4 +1,7 @@
-"""A driver to be killed: keeps the history of a stream of files and says each epoch it commits."""
+"""A driver to be killed: keeps the history of a stream of files and says each epoch it commits.
+
+With a query as its third argument it keeps what that remembers of a stream "a" instead.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,30 @@ import time
 from pathlib import Path
 
 import millrace
+from bench import cql_runs
 from bench.epoch_runs import COLUMNS
 from millrace.spark.launch import local_spark
 
 
 def main() -> None:
     """Run until killed."""
-    root, directory = Path(sys.argv[1]), sys.argv[2]
+    root, directory, *text = Path(sys.argv[1]), *sys.argv[2:]
     spark = local_spark(cores=2, memory="2g")
     up = time.perf_counter()
     session = millrace.Session(root, spark=spark, settings=millrace.Settings(rows=1_000_000))
     opened = session.engine.manifest
     say(rows_in_runs=sum(each.rows for each in opened.stores.values()), epochs=opened.epoch + 1)
-    session.stream(
-        "trades", millrace.Files(directory), schema=COLUMNS, time="ts", key="symbol",
-        retain="10 hours", delay="10 hours",
-    )  # fmt: skip
-    session.query(
-        millrace.select("trades", "number", where=millrace.col("price") > 99), name="dear"
-    )
+    if text:
+        session.stream("a", millrace.Files(directory), schema=cql_runs.COLUMNS, time="ts")
+        session.query(text[0], name="q")
+    else:
+        session.stream(
+            "trades", millrace.Files(directory), schema=COLUMNS, time="ts", key="symbol",
+            retain="10 hours", delay="10 hours",
+        )  # fmt: skip
+        session.query(
+            millrace.select("trades", "number", where=millrace.col("price") > 99), name="dear"
+        )
     session.start()
     said = opened.epoch
     while True:

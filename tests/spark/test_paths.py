@@ -12,6 +12,7 @@ import pytest
 
 import millrace
 from millrace import col
+from millrace.plan.nodes import Selection
 from millrace.testing.spark_rows import (
     COLUMNS,
     SPARK_COLUMNS,
@@ -25,7 +26,14 @@ if TYPE_CHECKING:
 
 CUTS = [0, 60, 61, 150, 240]
 STREAM: dict[str, Any] = {"time": "ts", "delay": "10 seconds", "order": "number", "key": "symbol"}
-QUERIES = {
+QUERIES: dict[str, Selection | str] = {
+    "totals": "SELECT symbol, count(*) AS n, sum(price) AS total, max(price) AS most "
+    "FROM trades [RANGE 30 SECONDS] GROUP BY symbol",
+    "pairs": "SELECT ISTREAM(a.number, b.number AS other) FROM trades [RANGE 20 SECONDS] a, "
+    "trades [RANGE 20 SECONDS] b WHERE a.symbol = b.symbol AND a.price < b.price",
+    "last": "SELECT number FROM trades [ROWS 3]",
+    "shares": "SELECT symbol, sum(price) / (SELECT sum(price) FROM trades [RANGE 9 SECONDS]) AS s "
+    "FROM trades [RANGE 9 SECONDS] GROUP BY symbol HAVING count(*) > 1",
     "dear": millrace.select("trades", "number", "symbol", where=col("price") > 15),
     "all": millrace.select("trades", "symbol", "number", cheap=col("price") <= 15),
 }

@@ -133,6 +133,7 @@ def _facts(
     ]
     return {
         "frontiers": _frontiers(catalog, decision, marks),
+        "clock": decision.clock,
         "clocks": clocks,
         "watermarks": marks,
         "seen": seen,
@@ -146,9 +147,11 @@ def _facts(
 def _frontiers(catalog: Catalog, decision: Decision, marks: Mapping[str, int]) -> dict[str, int]:
     """Return up to where plans have come: those that ran are where their streams are complete."""
     known = {}
-    for name, (qid, begin) in decision.plans.items():
+    for name, (qid, begin, begun) in decision.plans.items():
         reached = frontier(catalog.feeds[name], marks)
-        if reached is not None and qid not in decision.suspended:
+        if qid in decision.suspended or reached is None:
+            continue
+        if begun or begin is None or reached > begin:
             known[name] = reached if begin is None else max(begin, reached)
     return {str(catalog.feeds[name].number): reached for name, reached in known.items()}
 

@@ -6,7 +6,7 @@ is repeated by reading it back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
@@ -16,11 +16,14 @@ from millrace.engine.plans import plan_stores
 from millrace.engine.settings import Settings
 from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_specs
 from millrace.engine.streams import StreamSpec
+from millrace.operators.relational.timed import OPEN
 from millrace.state.cuts import Fences
 from millrace.state.levels import merge_budget, plan_drops, plan_merges
 from millrace.state.manifest import Manifest
 from millrace.state.merge import MergeStep
+from millrace.time import SECOND
 
+TICK = SECOND
 SPREAD_BYTES = 8 << 20
 """An epoch is spread out if the one before it sent more than this to its shards."""
 
@@ -35,6 +38,7 @@ def decide(
     clock: int,
 ) -> Decision:
     """Decide the first attempt at an epoch; who runs, for whom, and merges the engine adds."""
+    idle = _idle(manifest, catalog, clock)
     return Decision(
         identity,
         attempt=0,
@@ -43,7 +47,8 @@ def decide(
         catalog=catalog.file,
         clocks=facts.clocks(manifest, catalog),
         watermarks=facts.watermarks(manifest, catalog),
-        idle=_idle(manifest, catalog, clock),
+        idle=idle,
+        ahead=_ahead(manifest, catalog, idle, clock),
         access=settings.access,
         shards=settings.shard_bounds,
         spread=_spread(manifest, settings),
@@ -105,15 +110,71 @@ def expired(
     return {store: runs for store, runs in drops.items() if runs}
 
 
+def abandoned(
+    manifest: Manifest, catalog: Catalog, decision: Decision
+) -> dict[str, tuple[int, ...]]:
+    """Return all that plans remember whose queries are suspended: they begin anew if resumed."""
+    merging = {(merge.store, each.run) for merge in decision.merges for each in merge.inputs}
+    drops = {}
+    for name, (qid, *_) in decision.plans.items():
+        if qid not in decision.suspended:
+            continue
+        for store, _ in plan_stores(catalog.feeds[name], catalog):
+            runs = manifest.stores[store].runs if store in manifest.stores else ()
+            drops[store] = tuple(each.id for each in runs if (store, each.id) not in merging)
+    return {store: runs for store, runs in drops.items() if runs}
+
+
 def next_due(manifest: Manifest, catalog: Catalog) -> int | None:
-    """Return the wall clock time at which the next partition turns idle, if any will."""
+    """Return when, by the wall clock, time has to pass though nothing comes, if ever.
+
+    That is when the next partition turns idle; and once a whole stream is, every second for as
+    long as a plan that reads it waits for something.
+    """
     idle = manifest.facts.get("idle", {})
     due = [
         when + stream.idle
         for stream, name, when in _seen(manifest, catalog)
         if stream.idle is not None and name not in idle.get(stream.name, [])
     ]
+    if any(_waiting(manifest, catalog, name) for name in _silent(manifest, catalog, idle)):
+        due.append(manifest.facts.get("clock", 0) + TICK)
     return min(due, default=None)
+
+
+def _silent(
+    manifest: Manifest, catalog: Catalog, idle: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Yield the streams all of whose partitions are idle, and that plans read."""
+    read = {name for feed in catalog.feeds.values() if feed.plan for name in feed.sources}
+    for name, partitions in facts.seen(manifest, catalog).items():
+        if name in read and partitions and set(partitions) <= set(idle.get(name, [])):
+            yield name
+
+
+def _waiting(manifest: Manifest, catalog: Catalog, stream: str) -> bool:
+    """Say whether a plan that reads a stream remembers something that will end or fall due."""
+    reached = facts.frontiers(manifest, catalog)
+    for feed in catalog.feeds.values():
+        if feed.plan is None or stream not in feed.sources or feed.name not in reached:
+            continue
+        for store, _ in plan_stores(feed, catalog):
+            runs = manifest.stores[store].runs if store in manifest.stores else ()
+            pieces = (piece for run in runs for piece in run.pieces)
+            if any(reached[feed.name] <= each.max_time < OPEN for each in pieces):
+                return True
+    return False
+
+
+def _ahead(
+    manifest: Manifest, catalog: Catalog, idle: Mapping[str, Sequence[str]], clock: int
+) -> dict[str, int]:
+    """Say by how much the time of silent streams has gone on: as the clock has, since then."""
+    found = {}
+    for name in _silent(manifest, catalog, idle):
+        last = max(facts.seen(manifest, catalog)[name].values())
+        found[name] = max(clock - last - (catalog.streams[name].idle or 0), 0)
+    return found
 
 
 def _idle(manifest: Manifest, catalog: Catalog, clock: int) -> dict[str, list[str]]:

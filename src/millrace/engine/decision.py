@@ -45,8 +45,10 @@ class Identity:
 class Decision:
     """What was decided for one attempt at one epoch.
 
-    `plans` are the feeds whose plans run: the id of the query, and up to where the plan has come,
-    None if it has not begun. `held` are the runs that they read: what waits and what they remember.
+    `ahead` is by how much the time of silent streams has gone on by itself. `plans` are the feeds
+    whose plans run: the id of the query, up to where the plan has come (None
+    if a stream has no watermark yet), and whether it has begun. `held` are the runs that they read:
+    what waits and what they remember.
     """
 
     identity: Identity
@@ -57,6 +59,7 @@ class Decision:
     clocks: Clocks
     watermarks: dict[str, int] = field(default_factory=dict)
     idle: dict[str, list[str]] = field(default_factory=dict)
+    ahead: dict[str, int] = field(default_factory=dict)
     suspended: tuple[int, ...] = ()
     quarantined: dict[str, list[Any]] = field(default_factory=dict)
     wanted: dict[str, list[FanOut]] = field(default_factory=dict)
@@ -66,7 +69,7 @@ class Decision:
     spread: bool = False
     merges: tuple[MergeStep, ...] = ()
     segments: dict[str, Segments] = field(default_factory=dict)
-    plans: dict[str, list[int | None]] = field(default_factory=dict)
+    plans: dict[str, list[Any]] = field(default_factory=dict)
     held: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
     unordered: tuple[str, ...] = ()
     probe: bool = False
@@ -106,6 +109,7 @@ class Decision:
                 "identity": Identity(**spelt["identity"]),
                 "suspended": tuple(_each(spelt["suspended"])),
                 "plans": spelt.get("plans", {}),  # the first roots have none
+                "ahead": spelt.get("ahead", {}),
                 "held": {
                     store: tuple(map(Piece.from_json, pieces))
                     for store, pieces in spelt.get("held", {}).items()

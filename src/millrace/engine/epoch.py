@@ -28,7 +28,7 @@ from millrace.connectors.sinks.sink import FanOut
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.compose import compose, inline_runs
-from millrace.engine.decide import decide, expired, merges
+from millrace.engine.decide import abandoned, decide, expired, merges
 from millrace.engine.decision import Decision, Identity, attempts
 from millrace.engine.delivery import Delivery
 from millrace.engine.keeping import old_runs
@@ -37,6 +37,7 @@ from millrace.engine.quarantine import verdicts_of, without_culprits
 from millrace.engine.receipt import Receipt
 from millrace.engine.reconsider import reconsidered, without_order
 from millrace.engine.registry import Registry
+from millrace.engine.running import frontier
 from millrace.engine.settings import Settings
 from millrace.engine.statistics import EpochStatistics, measure
 from millrace.engine.supervise import ExecutionError, Supervision
@@ -164,14 +165,23 @@ class Engine:
         for name, feed in catalog.feeds.items():
             if feed.keep and "rows" not in wanted[name]:
                 wanted[name] = [*wanted[name], "rows"]
+            if feed.plan is not None and self._paused(name):
+                wanted[name] = []  # it goes on in time, and tells nobody
         return {name: forms for name, forms in wanted.items() if forms}
 
-    def _plans(self, catalog: Catalog) -> dict[str, list[int | None]]:
-        """Say which plans run: the query of each, and up to where it has come."""
-        reached = facts.frontiers(self.manifest, catalog)
+    def _paused(self, query: str) -> bool:
+        population = self.registry.population
+        return population.names.get(query) in population.paused
+
+    def _plans(self, catalog: Catalog) -> dict[str, list[Any]]:
+        """Say which plans run: the query of each, up to where it has come, whether it has begun."""
+        reached, marks = (
+            facts.frontiers(self.manifest, catalog),
+            facts.watermarks(self.manifest, catalog),
+        )
         named = self.registry.population.names
         return {
-            name: [named[name], reached.get(name)]
+            name: [named[name], reached.get(name, frontier(feed, marks)), name in reached]
             for name, feed in catalog.feeds.items()
             if feed.plan is not None and name in named
         }
@@ -285,6 +295,7 @@ class Engine:
         dropped = {
             **old_runs(self.manifest, catalog, self.delivery.consumed, decision),
             **expired(self.manifest, catalog, self.settings.keep_rejected, decision),
+            **abandoned(self.manifest, catalog, decision),
         }
         verdicts = verdicts_of(decision, self.registry.population.generations)
         delta = compose(

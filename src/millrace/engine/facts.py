@@ -4,6 +4,7 @@ clocks       stream -> source partition -> greatest event time seen, us
 watermarks   stream -> the instant up to which it is complete, us
 seen         stream -> source partition -> wall clock when it last had rows, us
 born         stream -> which declaration of that name these facts are about
+clock        the wall clock when the epoch was decided, us
 frontiers    number of a feed -> up to where its plan has come, us
 suspended    query id -> why and since when it does not run
 query        Spark's id of the streaming query that this root belongs to

@@ -26,7 +26,7 @@ Kind: TypeAlias = Literal["query", "template", "shared"]
 
 KEPT_ROWS = 10_000
 SET = "[]"
-"""Ends the type of a parameter whose values are sets."""
+"""Ends the type of a parameter whose values are sets, and of a column of lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class FeedSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Spell the feed as JSON."""
-        answer = [[each.name, type_name(each.type)] for each in self.answer]
+        answer = [[each.name, _type_name(each.type)] for each in self.answer]
         plain = {name: getattr(self, name) for name in ("name", "stream", "kind", "keep", "text")}
         plan = None if self.plan is None else self.plan.to_json()
         more = {"parameters": self.parameters, "number": self.number, "plan": plan}
@@ -71,7 +71,7 @@ class FeedSpec:
     @classmethod
     def from_json(cls, spelt: dict[str, Any]) -> Self:
         """Read what `to_json` wrote."""
-        answer = pa.schema([(name, type_named(kind)) for name, kind in spelt["answer"]])
+        answer = pa.schema([(name, _type_named(kind)) for name, kind in spelt["answer"]])
         parameters = tuple((name, kind) for name, kind in spelt["parameters"])
         spelt_plan = spelt.get("plan")  # the first roots have none
         plan = None if spelt_plan is None else PlanSpec.from_json(spelt_plan)
@@ -126,10 +126,14 @@ def parameter_schema(types: tuple[str, ...]) -> pa.Schema:
     >>> parameter_schema(("text", "double[]")).names
     ['p0', 'p1']
     """
-    return pa.schema([(f"p{at}", _parameter_type(each)) for at, each in enumerate(types)])
+    return pa.schema([(f"p{at}", _type_named(each)) for at, each in enumerate(types)])
 
 
-def _parameter_type(name: str) -> pa.DataType:
+def _type_name(arrow: pa.DataType) -> str:
+    return type_name(arrow.value_type) + SET if pa.types.is_list(arrow) else type_name(arrow)
+
+
+def _type_named(name: str) -> pa.DataType:
     if name.endswith(SET):
         return pa.list_(type_named(name.removesuffix(SET)))
     return type_named(name)

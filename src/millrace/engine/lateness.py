@@ -118,18 +118,18 @@ def _comparable(value: pa.Scalar) -> int | str:
 
 
 def watermark(
-    clocks: dict[str, int], idle: list[str], *, delay: int, previous: int | None
+    clocks: dict[str, int], idle: list[str], *, delay: int, previous: int | None, ahead: int = 0
 ) -> int | None:
     """Return the instant up to which a stream is complete; it never goes back.
 
     It is the least clock of the partitions that are not idle, less the delay; if all are idle,
-    the greatest.
+    the greatest, and as much more as the stream's time has gone on since by itself.
     """
     live = [clock for name, clock in clocks.items() if name not in idle and clock != NEVER]
     if live:
         reached = min(live) - delay
     elif clocks and max(clocks.values()) != NEVER:
-        reached = max(clocks.values()) - delay
+        reached = max(clocks.values()) - delay + ahead
     else:
         return previous
     return reached if previous is None else max(previous, reached)

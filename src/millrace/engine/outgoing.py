@@ -10,7 +10,7 @@ sends a single mark instead; the driver then runs the epoch again, spread out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -102,17 +102,16 @@ class Outgoing:
         self._add(self._any_shard(), kinds.RESULTS, answer_store(feed, "sets"), table)
 
     def add_rows(
-        self, rows: pa.RecordBatch, keys: np.ndarray, times: np.ndarray, stores: Mapping[str, str]
+        self, rows: pa.RecordBatch, keys: np.ndarray, times: np.ndarray, kind: str, name: str
     ) -> None:
-        """Send rows to the shards that own their buckets, for some stores, each of a kind."""
+        """Send rows to the shards that own their buckets."""
         table = _table({"_key": pa.array(keys), "_time": pa.array(times)}, rows)
         bounds = np.asarray(self._decision.shards[1:-1], np.uint16)
         owners = np.searchsorted(bounds, bucket_of(keys), side="right")
         for shard in range(self._decision.n_shards):
             mine = table if not bounds.size else table.filter(pa.array(owners == shard))
             if mine.num_rows:
-                for store, kind in stores.items():
-                    self._add(shard, kind, store, mine)
+                self._add(shard, kind, name, mine)
 
     def add_late(
         self, rows: pa.RecordBatch, places: pa.Array, late: np.ndarray, origin: str

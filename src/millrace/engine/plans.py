@@ -18,7 +18,8 @@ from millrace.operators.relational.plan import Plan
 from millrace.operators.relational.state import state_schema
 from millrace.plan.declared import Declared
 from millrace.plan.relation_json import plan_from_json, plan_to_json
-from millrace.plan.relations import StreamOf
+from millrace.plan.relations import StreamOf, Windowed
+from millrace.plan.scopes import inputs
 from millrace.schema import Schema, type_named
 from millrace.state.store_state import StoreSpec
 
@@ -105,6 +106,21 @@ def _compiled(plan: PlanSpec, schemas: tuple[tuple[str, Schema], ...]) -> Plan:
     declared = Declared(dict(schemas), functions=functions)
     columns = None if plan.columns is None else dict(plan.columns)
     return Plan(plan.told, declared, columns)
+
+
+@lru_cache(maxsize=10_000)
+def ordered_sources(plan: PlanSpec) -> frozenset[str]:
+    """Return the streams whose elements have to be in order: windows of rows count them."""
+    found, waiting = set[str](), [each.relation for each in plan.told]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Windowed):
+            if isinstance(node.stream, StreamOf):
+                waiting.append(node.stream.relation)
+            elif node.window.kind == "rows":
+                found.add(node.stream.name)
+        waiting.extend(inputs(node))
+    return frozenset(found)
 
 
 def plan_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:

@@ -144,11 +144,11 @@ class Router:
             keys = np.zeros(rows.num_rows, np.uint64)
             if column is not None:
                 keys = hash_columns(rows, [column])
-            self._outgoing.add_rows(rows, keys, times, dict.fromkeys(stores, kinds.INPUT))
+            self._outgoing.add_rows(rows, keys, times, kinds.INPUT, "\n".join(stores))
         if self.spec.retain is None:
             return
         keys = hash_columns(rows, self.spec.key or (self.spec.time,))
-        self._outgoing.add_rows(rows, keys, times, {rows_store(self.spec): kinds.ROWS})
+        self._outgoing.add_rows(rows, keys, times, kinds.ROWS, rows_store(self.spec))
 
     def _count(self, arrived: Arrived, n_late: int) -> None:
         rejected = arrived.rejects.num_rows if arrived.rejects is not None else 0

@@ -19,7 +19,13 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.lateness import watermark
-from millrace.engine.plans import CHANGE, compiled, input_store, state_prefix
+from millrace.engine.plans import (
+    CHANGE,
+    compiled,
+    input_store,
+    ordered_sources,
+    state_prefix,
+)
 from millrace.engine.stores import answer_store
 from millrace.engine.tally import Failure, Tally, advanced
 from millrace.kernels.arrays import Hashes
@@ -31,7 +37,7 @@ from millrace.operators.relational.timed import NEVER, empty_rows
 from millrace.operators.select import Function
 from millrace.state.piece import Piece
 from millrace.state.root import Root
-from millrace.state.run import read_keys, read_piece
+from millrace.state.run import read_due, read_keys, read_piece
 
 Range = tuple[int, int]
 EVERYTHING: Range = (0, 1 << 64)
@@ -47,7 +53,8 @@ def marks_after(catalog: Catalog, decision: Decision, tallies: Iterable[Tally]) 
         idle = [each for each in decision.idle.get(name, []) if each not in had_rows]
         clocks = advanced(decision.clocks.get(name, {}), mine)
         previous = decision.watermarks.get(name)
-        mark = watermark(clocks, idle, delay=stream.delay, previous=previous)
+        ahead = decision.ahead.get(name, 0)
+        mark = watermark(clocks, idle, delay=stream.delay, previous=previous, ahead=ahead)
         if mark is not None:
             found[name] = mark
     return found
@@ -75,6 +82,19 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Since:
+    """The query of a plan, up to where it has come, and whether it has begun.
+
+    A new plan begins where its streams are complete when it is registered; if one of them has had
+    no row yet, with the first rows.
+    """
+
+    qid: int
+    begin: int | None
+    begun: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Running:
     """Runs the plans of one epoch in one shard."""
 
@@ -88,15 +108,15 @@ class Running:
         """Move all plans on; `arrived` are the new rows by input store."""
         moved = Moved()
         marks = marks_after(self.catalog, self.decision, tallies)
-        for name, (qid, begin) in self.decision.plans.items():
+        for name, (qid, begin, begun) in self.decision.plans.items():
             if qid in self.decision.suspended:
                 continue
-            assert qid is not None, "a plan is that of a query"
+            since = Since(qid, begin, begun=begun)
             feed, alone = self.catalog.feeds[name], Moved()
             if self._keys(feed) == EVERYTHING and self.keys[0] > 0:
                 continue  # what is not spread runs in the first shard
             try:
-                self._plan(feed, qid, begin, frontier(feed, marks), arrived, alone)
+                self._plan(feed, since, frontier(feed, marks), arrived, alone)
             except (MemoryError, OSError):
                 raise  # of the machine, not of the query
             except Exception as error:
@@ -111,8 +131,7 @@ class Running:
     def _plan(
         self,
         feed: FeedSpec,
-        qid: int,
-        begin: int | None,
+        since: Since,
         end: int | None,
         arrived: Mapping[str, pa.Table],
         moved: Moved,
@@ -123,25 +142,25 @@ class Running:
         for stream in feed.plan.sources:
             store = input_store(feed, stream)
             new = arrived.get(store)
-            rows = self._elements(feed, stream, new, begin, stop)
+            rows = self._elements(feed, stream, new, since.begin, stop)
             elements[stream] = rows
             earliest = min(earliest, int(rows.times.min(initial=stop)))
             if new is not None:
                 later = new.filter(pa.array(new.column("_time").to_numpy() >= stop))
                 moved.add(store, later)
-        if end is None or (begin is not None and end <= begin):
+        if end is None or (since.begin is not None and end <= since.begin):
             return
         state = RunState(self.root, self.decision.held, state_prefix(feed), self._keys(feed))
         slab = Slab(
-            earliest if begin is None else begin,
+            earliest if since.begin is None else since.begin,
             end,
             elements,
             {},
             state,
-            first=begin is None,
+            first=not since.begun,
             functions=self.functions,
         )
-        self._told(feed, qid, slab, moved)
+        self._told(feed, since.qid, slab, moved)
         for store, batches in state.added.items():
             for batch in batches:
                 moved.add(store, pa.Table.from_batches([batch]))
@@ -153,7 +172,11 @@ class Running:
     def _elements(
         self, feed: FeedSpec, stream: str, new: pa.Table | None, begin: int | None, stop: int
     ) -> Elements:
-        """Return the elements of a slab: those that waited and those that are new, in order."""
+        """Return the elements of a slab: those that waited and those that are new.
+
+        They are in order where that matters.
+        """
+        assert feed.plan is not None, "a feed that runs has a plan"
         spec = self.catalog.stream(stream)
         schema = state_schema(spec.schema.to_arrow())
         since = NEVER if begin is None else begin
@@ -166,11 +189,11 @@ class Running:
             times = new.column("_time").to_numpy()
             tables.append(new.filter(pa.array((times >= since) & (times < stop))))
         table = pa.concat_tables([schema.empty_table(), *tables])
-        names = ["_time", *spec.order]
-        ordered = table.select([*names, *(each for each in spec.schema.names if each not in names)])
-        table = table.take(canonical_order(ordered)).combine_chunks()
-        batches = table.to_batches()
-        batch = batches[0] if batches else empty_rows(schema)
+        if stream in ordered_sources(feed.plan):
+            names = ["_time", *spec.order]
+            names += [each for each in spec.schema.names if each not in names]
+            table = table.take(canonical_order(table.select(names)))
+        batch = _batch([table], schema)
         return Elements(batch.select(spec.schema.names), batch.column("_time").to_numpy())
 
     def _told(self, feed: FeedSpec, qid: int, slab: Slab, moved: Moved) -> None:
@@ -221,9 +244,8 @@ class RunState:
     def due(self, store: str, schema: pa.Schema, begin: int, end: int) -> pa.RecordBatch:
         """Return the rows whose time is in [begin, end)."""
         pieces = self.held.get(self.prefix + store, ())
-        tables = [
-            read_piece(self.root, piece, keys=self.keys, times=(begin, end)) for piece in pieces
-        ]
+        read = read_due if store.endswith(".due") else read_piece
+        tables = [read(self.root, piece, keys=self.keys, times=(begin, end)) for piece in pieces]
         return _batch(tables, schema)
 
     def add(self, store: str, rows: pa.RecordBatch) -> None:

@@ -92,7 +92,9 @@ def _moved(arrived: list[Chunk], running: Running) -> Moved:
     inputs: dict[str, list[pa.Table]] = {}
     for each in arrived:
         if each.kind == kinds.INPUT:
-            inputs.setdefault(each.name, []).append(each.table())
+            table = each.table()
+            for store in each.name.split("\n"):
+                inputs.setdefault(store, []).append(table)
     joined = {store: pa.concat_tables(tables) for store, tables in inputs.items()}
     return running.run(joined, list(_tallies(arrived, kinds.TALLY, kinds.CLOCKS)))
 

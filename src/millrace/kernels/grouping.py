@@ -124,3 +124,71 @@ def firsts_of(numbers: Ints) -> Bools:
     for row in range(len(numbers)):
         first[row] = row == 0 or numbers[row] != numbers[row - 1]
     return first
+
+
+@njit(cache=True, nogil=True)
+def order_by(numbers: Ints, times: Ints, n_numbers: int) -> Ints:  # noqa: C901  one sort
+    """Return the order of rows by their number and then by time; equal ones stay as they are.
+
+    Numbers are counted, and times sorted within each: mostly they are in order already.
+    """
+    begins = np.zeros(n_numbers + 1, np.int64)
+    for row in range(len(numbers)):
+        begins[numbers[row] + 1] += 1
+    for number in range(n_numbers):
+        begins[number + 1] += begins[number]
+    order = np.empty(len(numbers), np.int64)
+    next_place = begins[:-1].copy()
+    for row in range(len(numbers)):
+        number = numbers[row]
+        order[next_place[number]] = row
+        next_place[number] += 1
+    for number in range(n_numbers):
+        first, stop = begins[number], begins[number + 1]
+        ascending = True
+        for place in range(first + 1, stop):
+            if times[order[place]] < times[order[place - 1]]:
+                ascending = False
+                break
+        if ascending:
+            continue
+        if stop - first > 32:
+            mine = order[first:stop].copy()
+            order[first:stop] = mine[np.argsort(times[mine], kind="mergesort")]
+            continue
+        for place in range(first + 1, stop):
+            row = order[place]
+            at = place
+            while at > first and times[order[at - 1]] > times[row]:
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = row
+    return order
+
+
+@njit(cache=True, nogil=True)
+def places_of(begins: Ints, times: Ints, numbers: Ints, wanted: Ints) -> Ints:
+    """Find instants among those of a number, which are ascending; the instant is there.
+
+    The instants of number n are `times[begins[n]:begins[n + 1]]`.
+    """
+    places = np.empty(len(numbers), np.int64)
+    for row in range(len(numbers)):
+        low, high = begins[numbers[row]], begins[numbers[row] + 1] - 1
+        while low < high:
+            middle = (low + high) // 2
+            if times[middle] < wanted[row]:
+                low = middle + 1
+            else:
+                high = middle
+        places[row] = low
+    return places
+
+
+@njit(cache=True, nogil=True)
+def add_to_cells(rows: Ints, columns: Ints, values: Ints, n_rows: int, n_columns: int) -> Ints:
+    """Add up values by row and column of a table."""
+    cells = np.zeros((n_rows, n_columns), np.int64)
+    for at in range(len(values)):
+        cells[rows[at], columns[at]] += values[at]
+    return cells

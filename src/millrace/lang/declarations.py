@@ -110,15 +110,20 @@ class CreateSink(Statement):
 
 @dataclass(frozen=True, slots=True)
 class CreateQuery(Statement):
-    """`CREATE QUERY`: one standing query; `into` is the feed that its answers join."""
+    """`CREATE QUERY`: one standing query; `into` is the feed that its answers join.
+
+    `unbounded` allows it to remember more and more.
+    """
 
     name: str
     query: Parsed
     into: str | None = None
+    unbounded: bool = False
 
     def __str__(self) -> str:
         into = f" INTO {name_text(self.into)}" if self.into else ""
-        return f"CREATE QUERY {name_text(self.name)}{into} AS {self.query}"
+        allowed = " WITH (unbounded = allowed)" if self.unbounded else ""
+        return f"CREATE QUERY {name_text(self.name)}{into}{allowed} AS {self.query}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,8 +201,12 @@ def _create_sink(cursor: Cursor) -> CreateSink:
 def _create_query(cursor: Cursor) -> CreateQuery:
     name = cursor.name("query")
     into = cursor.name("feed") if cursor.accept("INTO") else None
+    unbounded = cursor.accept("WITH")
+    if unbounded:
+        for each in ("(", "unbounded", "=", "allowed", ")"):
+            cursor.expect(each)
     cursor.expect("AS")
-    return CreateQuery(name, rest_as_query(cursor), into)
+    return CreateQuery(name, rest_as_query(cursor), into, unbounded)
 
 
 def _create_template(cursor: Cursor) -> CreateTemplate:

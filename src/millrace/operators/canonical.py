@@ -30,6 +30,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from millrace.operators.lists import comparable
+
 LEADING = ("_time", "_late")
 
 _UNSIGNED = {4: np.uint32, 8: np.uint64}
@@ -90,6 +92,8 @@ def _comparable(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:
     """Return the columns whose plain ascending order is the canonical order of `column`."""
     if kinds.is_null(column.type):
         return []
+    if kinds.is_list(column.type):
+        column = pa.chunked_array([comparable(each) for each in column.chunks], pa.binary())
     keys = [pc.cast(column.is_valid(), pa.uint8())] if column.null_count else []
     if kinds.is_float32(column.type) or kinds.is_float64(column.type):
         column = _ordered_bits(column)

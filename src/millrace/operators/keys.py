@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from millrace.errors import SchemaError
 from millrace.kernels.arrays import Bytes, Hashes, Ints, Ints32, Uints16
 from millrace.kernels.hashing import combine, hash_bytes, hash_ints, set_nulls
+from millrace.operators.lists import comparable
 
 BUCKET_BITS = 10
 N_BUCKETS = 1 << BUCKET_BITS
@@ -59,7 +60,8 @@ def bucket_of(hashes: Hashes) -> Uints16:
 
 
 def hash_array(array: pa.Array) -> Hashes:
-    """Hash each value of one column of any of our types."""
+    """Hash each value of one column of any of our types, or of lists of one."""
+    array = comparable(array)
     if kinds.is_string(array.type) or kinds.is_binary(array.type):
         hashes = hash_bytes(*text_buffers(array))
     elif kinds.is_decimal(array.type):

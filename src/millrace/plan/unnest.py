@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import assert_never
 
-from millrace.plan.conditions import both, same
+from millrace.plan.conditions import both, conjuncts, same
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import (
     Both,
@@ -68,6 +68,9 @@ class Unnesting:
                 return replace(node, stream=self.stream(stream))
             case Table():
                 return node
+            case Filter(Asked() as asked, condition) if _required(asked, condition):
+                given = replace(asked, input=self.relation(asked.input))
+                return Filter(self._answered(given, required=True), condition)
             case Filter() | Project() | Group() | Distinct() | Top():
                 return replace(node, input=self.relation(node.input))
             case Join() | Combined():
@@ -85,23 +88,24 @@ class Unnesting:
 
     # ---- subqueries ------------------------------------------------------------------------------
 
-    def _answered(self, node: Asked) -> Relation:
+    def _answered(self, node: Asked, *, required: bool = False) -> Relation:
+        """Give rows the answer of a subquery; if it is `required` to be true, maybe only those."""
         match node.kind:
             case "exists":
-                return self._exists(node)
+                return self._exists(node, required=required)
             case "in":
-                return self._member(node)
+                return self._member(node, required=required)
             case "scalar":
                 return self._scalar(node)
             case _:
                 assert_never(node.kind)
 
-    def _exists(self, node: Asked) -> Relation:
+    def _exists(self, node: Asked, *, required: bool) -> Relation:
         questions, subquery = self._questions(node)
         mark = self.name()
         asked = questions.asked(subquery)
         found = Distinct(_project(asked, questions.columns, {mark: Literal(True)}))
-        joined = questions.joined("left", node.input, found)
+        joined = questions.joined("inner" if required else "left", node.input, found)
         names = self.names(node.input)
         return _project(joined, names, {node.name: Not(IsNull(Column(mark)))})
 
@@ -116,8 +120,11 @@ class Unnesting:
         joined = questions.joined("left", node.input, found)
         return _project(joined, self.names(node.input), {node.name: Column(value)})
 
-    def _member(self, node: Asked) -> Relation:
-        """Lower IN to questions whether there is an equal row, and one that may be equal."""
+    def _member(self, node: Asked, *, required: bool) -> Relation:
+        """Lower IN to questions whether there is an equal row, and one that may be equal.
+
+        If it is `required` to be true, the second does not matter.
+        """
         names = self.names(node.input)
         columns = self.names(node.subquery)
         operands = {self.name(): each for each in node.operands}
@@ -130,6 +137,9 @@ class Unnesting:
         assert equal is not None, "IN has an operand"
         hit, doubt, some = self.name(), self.name(), self.name()
         given = Asked(given, hit, "exists", Filter(node.subquery, equal))
+        if required:
+            found = self._exists(given, required=True)
+            return _project(found, names, {node.name: Column(hit)})
         if len(pairs) == 1:
             ((operand, column),) = pairs
             given = Asked(given, doubt, "exists", Filter(node.subquery, IsNull(column)))
@@ -301,6 +311,11 @@ def _filtered(given: Relation, condition: Expression) -> Relation:
         found = [condition] if given.condition is None else [given.condition, condition]
         return replace(given, condition=both(found))
     return Filter(given, condition)
+
+
+def _required(node: Asked, condition: Expression) -> bool:
+    """Say whether a condition holds only where the answer of a subquery is true."""
+    return Column(node.name) in conjuncts(condition)
 
 
 def _single(node: Relation) -> bool:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from millrace.connectors.sinks.sink import Sink
 from millrace.errors import PlanError, SchemaError
 from millrace.plan.nodes import Selection
+from millrace.plan.relations import Relation, StreamOf
 from millrace.state.root import Root, open_root
 
 _LARGEST_ID = (1 << 64) - 1
@@ -34,8 +35,8 @@ def root_of(given: object) -> Root:
 
 
 def require_asked(asked: object) -> None:
-    """Refuse what is neither SQL nor a selection."""
-    if not isinstance(asked, str | Selection):
+    """Refuse what is neither SQL nor a selection or a plan."""
+    if not isinstance(asked, str | Selection | StreamOf | Relation):
         many = isinstance(asked, list | tuple)
         raise PlanError(
             f"a query cannot be {_shown(asked)}",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.plans import CHANGE, PlanSpec, compiled
 from millrace.errors import MillraceError
+from millrace.plan.bounds import growths
 from millrace.plan.gathering import why_gathered
 from millrace.plan.placement import Placing
 from millrace.plan.relations import Relation, StreamOf
@@ -26,7 +27,7 @@ _WIDTH = 9  # of the word before each line
 
 def explain_relation(session: Session, bound: BoundRelation) -> str:
     """Explain a query that is not registered."""
-    feed = planned_feed("query", bound.plan, session, 0)
+    feed = planned_feed("query", bound.plan, session, 0, unbounded=True)
     return "\n".join(_lines(session, feed, bound))
 
 
@@ -49,6 +50,8 @@ def _lines(session: Session, feed: FeedSpec, bound: BoundRelation | None) -> Ite
     yield "plan     " + drawn.lstrip()
     yield f"runs     {_place(session, feed.plan)}"
     yield f"stores   {_stores(session, feed)}"
+    for growth in growths(_shown(feed.plan, bound)):
+        yield f"grows    {growth.reason}"
     yield f"results  {_results(session, feed.plan)}"
 
 

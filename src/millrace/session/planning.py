@@ -10,6 +10,7 @@ import pyarrow as pa
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.plans import CHANGE, PlanSpec
 from millrace.errors import PlanError
+from millrace.plan.bounds import growths
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Call, walk
 from millrace.plan.outline import outline
@@ -26,11 +27,21 @@ if TYPE_CHECKING:
 
 
 def planned_feed(
-    name: str, asked: str | Relation | StreamOf, session: Session, keep: int
+    name: str,
+    asked: str | Relation | StreamOf,
+    session: Session,
+    keep: int,
+    *,
+    unbounded: bool = False,
 ) -> FeedSpec:
-    """Return the feed that runs a query, which is a text or a plan."""
+    """Return the feed that runs a query, which is a text or a plan.
+
+    One that would remember every row of a stream is refused, unless it may be `unbounded`.
+    """
     declared = declared_in(session)
     plan = bound_relation(asked, session).plan if isinstance(asked, str) else asked
+    if not unbounded:
+        _require_bound(plan)
     relation = plan.relation if isinstance(plan, StreamOf) else plan
     answer = relation_schema(relation, declared).to_arrow()
     if not isinstance(plan, StreamOf):
@@ -68,6 +79,18 @@ def bound_relation(text: str, session: Session) -> BoundRelation:
 def times_in(session: Session) -> dict[str, str]:
     """Return the column of each stream that holds its time."""
     return {each.name: each.time for each in session.streams.values()}
+
+
+def _require_bound(plan: Relation | StreamOf) -> None:
+    """Refuse a plan that remembers every row of a stream."""
+    found = [each for each in growths(plan) if each.grows == "with rows"]
+    if found:
+        raise PlanError(
+            "the query would remember more and more for as long as it runs",
+            detail=f"{found[0].reason[0].upper()}{found[0].reason[1:]}.",
+            hint=f"Give it a window, such as {found[0].stream} [RANGE 1 HOUR], or allow it: "
+            "WITH (unbounded = allowed), in Python unbounded=True.",
+        )
 
 
 def _told(plan: Relation | StreamOf) -> tuple[StreamOf, ...]:

@@ -77,12 +77,18 @@ class Registration:
         name: str | None,
         into: str | None,
         keep: int | None,
+        unbounded: bool,
     ) -> Query:
         """Register one query."""
         one = self._selected(asked)
         if one is None:
             assert not isinstance(asked, Selection), "a selection is one"
-            return self._plan(asked, name=name, into=into, keep=keep)
+            if into is not None:
+                raise PlanError(
+                    f'a query that is more than a selection cannot share the feed "{into}"',
+                    hint="Register it under a name of its own.",
+                )
+            return self._plan(asked, name=name, keep=keep, unbounded=unbounded)
         one = replace(one, text=str(asked))
         if name is not None:
             known = self._known(name, one, into)
@@ -120,18 +126,13 @@ class Registration:
         asked: str | Relation | StreamOf,
         *,
         name: str | None,
-        into: str | None,
         keep: int | None,
+        unbounded: bool,
     ) -> Query:
         """Register a query that is more than a selection."""
-        if into is not None:
-            raise PlanError(
-                f'a query that is more than a selection cannot share the feed "{into}"',
-                hint="Register it under a name of its own.",
-            )
         kept = KEPT_ROWS if keep is None else keep
         own = self._free_name() if name is None else name
-        feed = planned_feed(own, asked, self._session, kept)
+        feed = planned_feed(own, asked, self._session, kept, unbounded=unbounded)
         known = self._catalog.feeds.get(own)
         if known is not None and replace(known, number=0) == replace(feed, number=0):
             return Query(

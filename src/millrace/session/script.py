@@ -121,9 +121,9 @@ class Script:
             case CreateSink(name, _, _, _):
                 self.session.sink(self._sink(statement))
                 return f'sink "{name}" is attached'
-            case CreateQuery(name, query, into):
+            case CreateQuery(name, query, into, unbounded):
                 self._bound(query)
-                self.session.query(str(query), name=name, into=into)
+                self.session.query(str(query), name=name, into=into, unbounded=unbounded)
                 return f'query "{name}" stands'
             case CreateTemplate(name, parameters, query):
                 self._selection(query, dict(parameters))

@@ -169,6 +169,7 @@ class Session:
         name: str | None = None,
         into: str | None = None,
         keep: int | None = None,
+        unbounded: bool = False,
     ) -> Query:
         """Register a standing query; it is durable on return and runs from the next epoch on.
 
@@ -186,9 +187,12 @@ class Session:
         keep
             How many rows of answers are kept for `Query.results`, beside what sinks get; by
             default 10,000 of its own feed, or as many as the shared feed keeps.
+        unbounded
+            Whether the query may remember more and more for as long as it runs, such as a join
+            of streams without windows. Otherwise such a query is refused.
         """
         require_asked(asked)
-        return self._registration.query(asked, name=name, into=into, keep=keep)
+        return self._registration.query(asked, name=name, into=into, keep=keep, unbounded=unbounded)
 
     def queries(
         self,

@@ -15,6 +15,7 @@ Cost, on our busy two-core machine: 10 MB are packed in 1.2 ms and written durab
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,12 +37,15 @@ __all__ = [
     "Range",
     "pack_runs",
     "pieces_of",
+    "read_due",
     "read_keys",
     "read_piece",
     "write_runs",
 ]
 
 _LAST_TIME = 1 << 63
+_BELOW = 54
+"""The bits of a key below those of its bucket."""
 
 Range: TypeAlias = tuple[int, int]
 """A half-open range of keys or of times."""
@@ -122,6 +126,28 @@ def read_piece(
     batches = [batch.select(names) for batch in _batches(run, piece, keys, times)]
     schema = pa.schema([run.schema.field(name) for name in names])
     return pa.Table.from_batches(batches, schema)
+
+
+def read_due(root: Root, piece: Piece, keys: Range, times: Range) -> pa.Table:
+    """Read the rows of a piece within ranges of keys and times, where keys are buckets alone.
+
+    The rows of a bucket are ordered by time, so those within the range are found by bisection.
+    """
+    run = opened(root, piece.file).run(piece.run)
+    batches = []
+    for batch in _batches(run, piece, keys, None):
+        column, instants = batch.column(0).to_numpy(), batch.column(1).to_numpy()
+        buckets = np.arange(int(column[0]) >> _BELOW, (int(column[-1]) >> _BELOW) + 1)
+        begins = np.searchsorted(column, buckets.astype(np.uint64) << np.uint64(_BELOW))
+        for first, stop in pairwise([*begins.tolist(), len(column)]):
+            low, high = np.searchsorted(instants[first:stop], _within_int64(times))
+            if low < high:
+                batches.append(batch.slice(first + int(low), int(high - low)))
+    return pa.Table.from_batches(batches, run.schema)
+
+
+def _within_int64(times: Range) -> NDArray[np.int64]:
+    return np.array([min(each, _LAST_TIME - 1) for each in times], np.int64)
 
 
 def read_keys(root: Root, piece: Piece, keys: NDArray[np.uint64], after: int) -> pa.Table:

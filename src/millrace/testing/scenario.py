@@ -42,6 +42,15 @@ def fussy(values: pa.Array) -> pa.Array:
 TEMPLATE = "SELECT at, value FROM kafka WHERE at > :low - 20 AND at % 8 <> :slot % 8"
 PARAMETERS = {"slot": "bigint", "low": "bigint"}
 
+PLANS = {
+    "grouped": "SELECT tag, count(*) AS n, sum(value) AS total, max(value) AS most "
+    "FROM kafka [RANGE 30 us] GROUP BY tag",
+    "paired": "SELECT ISTREAM(a.at, b.at AS other) FROM kafka [RANGE 15 us] a, "
+    "files [RANGE 25 us] b WHERE a.tag = b.tag",
+    "last": "SELECT at, value FROM kafka [PARTITION BY tag ROWS 2]",
+    "alone": "SELECT at FROM kafka [RANGE 20 us] WHERE at NOT IN (SELECT at FROM files [ROWS 3])",
+}
+
 FUNCTIONS: dict[str, Function] = {"fussy": fussy}
 
 
@@ -69,9 +78,10 @@ class Scenario:
             found["brief"] = {**delays, "source": Feed()}
         return found
 
-    def queries(self, epoch: int) -> dict[str, Selection]:
+    def queries(self, epoch: int) -> dict[str, Selection | str]:
         """Return the queries in force."""
-        found = {
+        found: dict[str, Selection | str] = {
+            **PLANS,
             "all": select("kafka"),
             "dear": select("kafka", "tag", "value", where=col("value") > 1.0),
             "filed": select("files", "at", where=(col("tag") == "x") | col("value").is_null()),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.operators.keys import N_BUCKETS, bucket_of, hash_columns
@@ -26,6 +26,8 @@ from millrace.testing.relation_strategies import plans
 from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
+DRAWN = settings.default.max_examples  # type: ignore[union-attr]
+FEWER, MORE = settings(max_examples=max(DRAWN // 2, 1)), settings(max_examples=max(DRAWN, 2_000))
 KINDS: tuple[StreamKind, ...] = ("istream", "dstream", "rstream")
 CUTS = st.lists(st.integers(1, END - 1), max_size=5).map(lambda cuts: [*sorted(set(cuts)), END])
 Told = list[tuple[Any, ...]]
@@ -84,10 +86,15 @@ def comparable(at: int, row: dict[str, Any]) -> tuple[Any, ...]:
     return at, *values
 
 
+@FEWER
 @given(plans(3), worlds(), CUTS)
 def test_what_is_told_is_what_the_definition_says(
     plan: Relation, world: Worlds, cuts: list[int]
 ) -> None:
+    check(plan, world, cuts)
+
+
+def check(plan: Relation, world: Worlds, cuts: list[int]) -> None:
     definition = Definition(DECLARED, *world)
     streams = [StreamOf(kind, plan) for kind in KINDS]
     expected = [
@@ -97,6 +104,14 @@ def test_what_is_told_is_what_the_definition_says(
     assert executed(streams, world, cuts) == expected
 
 
+@pytest.mark.slow
+@MORE
+@given(plans(4), worlds(), CUTS)
+def test_thousands_of_plans(plan: Relation, world: Worlds, cuts: list[int]) -> None:
+    check(plan, world, cuts)
+
+
+@FEWER
 @given(plans(3), worlds(), CUTS, st.integers(1, END))
 def test_shards_tell_the_same_together(
     plan: Relation, world: Worlds, cuts: list[int], change: int
@@ -147,6 +162,7 @@ def redistributed(states: Sequence[MemoryState], shard: int, n_shards: int) -> M
 
 
 @pytest.mark.parametrize("every", [1, 3, 5])
+@FEWER
 @given(plans(1), worlds(), CUTS)
 def test_a_relation_is_told_at_every_multiple(
     every: int, plan: Relation, world: Worlds, cuts: list[int]

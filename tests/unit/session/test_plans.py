@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import millrace
@@ -27,6 +27,8 @@ from millrace.testing.relation_strategies import plans
 from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
+DRAWN = settings.default.max_examples  # type: ignore[union-attr]
+FEWER, MORE = settings(max_examples=max(DRAWN // 5, 1)), settings(max_examples=max(DRAWN, 120))
 TIMED = Declared(
     {
         name: Schema((*schema, *Schema.of("ts timestamp")))
@@ -73,14 +75,28 @@ def instant(value: Any) -> Any:
     return round(value.timestamp() * 1e6) if isinstance(value, datetime) else value
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
-@given(
-    plans(3).filter(lambda plan: not reads_tables(plan)),
-    worlds(),
-    st.lists(st.integers(1, END - 1), max_size=4, unique=True).map(sorted),
-    st.integers(0, 5),
-)
+PLANS = plans(3).filter(lambda plan: not reads_tables(plan))
+CUTS = st.lists(st.integers(1, END - 1), max_size=4, unique=True).map(sorted)
+
+
+@FEWER
+@given(PLANS, worlds(), CUTS, st.integers(0, 5))
 def test_a_session_tells_what_the_definition_says(
+    tmp_path_factory: pytest.TempPathFactory,
+    plan: Relation,
+    world: Worlds,
+    cuts: list[int],
+    restart: int,
+) -> None:
+    root = tmp_path_factory.mktemp("root")
+    check(root, CONFIGURATIONS["spread"], plan, world, [*cuts, END], restart)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@MORE
+@given(PLANS, worlds(), CUTS, st.integers(0, 5))
+def test_it_does_so_in_every_configuration(
     tmp_path_factory: pytest.TempPathFactory,
     name: str,
     plan: Relation,
@@ -88,11 +104,20 @@ def test_a_session_tells_what_the_definition_says(
     cuts: list[int],
     restart: int,
 ) -> None:
-    streams = {each: timed(world[0][each]) for each in TIMED.streams}
     root = tmp_path_factory.mktemp("root")
-    told = executed(root, CONFIGURATIONS[name], plan, streams, [*cuts, END], restart)
+    check(root, CONFIGURATIONS[name], plan, world, [*cuts, END], restart)
 
-    assert told == expected(plan, streams)
+
+def check(
+    root: Path,
+    how: Settings,
+    plan: Relation,
+    world: Worlds,
+    ends: list[int],
+    restart: int,
+) -> None:
+    streams = {each: timed(world[0][each]) for each in TIMED.streams}
+    assert executed(root, how, plan, streams, ends, restart) == expected(plan, streams)
 
 
 def expected(plan: Relation, streams: dict[str, list[Element]]) -> Counter[tuple[Any, ...]]:
@@ -155,4 +180,4 @@ def opened(
     session = millrace.Session(root, settings=settings)
     for name, schema in TIMED.streams.items():
         session.stream(name, millrace.Feed(), schema=schema, time="ts")
-    return session, session.query(plan, name="plan")
+    return session, session.query(plan, name="plan", unbounded=True)

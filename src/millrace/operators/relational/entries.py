@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.kernels.arrays import Bools, Hashes, Ints
-from millrace.kernels.grouping import add_by_number, firsts_of, running_sums
+from millrace.kernels.grouping import add_by_number, firsts_of, order_by, places_of, running_sums
 from millrace.operators.relational.equal import hashes_of, numbered
 from millrace.operators.relational.events import Account, Events
 from millrace.operators.relational.timed import NEVER, concat_rows, take_rows
@@ -29,12 +29,8 @@ class Entries:
     hashes: Hashes
     groups: Ints
     times: Ints
-
-    @property
-    def begins(self) -> Ints:
-        """Where the entries of each group begin, and where the last end."""
-        found: Ints = np.searchsorted(self.groups, np.arange(len(self.hashes) + 1))
-        return found
+    begins: Ints
+    """Where the entries of each group begin, and where the last end."""
 
     @property
     def before(self) -> Bools:
@@ -54,26 +50,13 @@ class Entries:
 
     def entry_of(self, groups: Ints, times: Ints) -> Ints:
         """Return the entries of a group at an instant, which exist."""
-        order = np.lexsort((times, groups))
-        places = np.empty(len(groups), np.int64)
-        places[order] = _merged(self.groups, self.times, groups[order], times[order])
-        return places
+        return places_of(self.begins, self.times, groups, times)
 
     def running(self, groups: Ints, base: Ints, of: Ints, times: Ints, changes: Ints) -> Ints:
         """Return counts at each entry: base counts by group, and changes of groups at instants."""
         start = add_by_number(groups, base, len(self.hashes))
         moved = add_by_number(self.entry_of(of, times), changes, len(self))
         return running_sums(self.groups, moved, start)
-
-
-def _merged(groups: Ints, times: Ints, wanted: Ints, at: Ints) -> Ints:
-    """Find ordered pairs among ordered pairs that hold them all."""
-    both_groups = np.concatenate((groups, wanted))
-    both_times = np.concatenate((times, at))
-    order = np.lexsort((both_times, both_groups))  # stable: an entry stands before what wants it
-    is_entry = order < len(groups)
-    place = np.cumsum(is_entry) - 1
-    return place[~is_entry]
 
 
 def entries_of(feeds: Sequence[Events], keys: pa.Schema, place: str | None) -> Entries:
@@ -84,12 +67,14 @@ def entries_of(feeds: Sequence[Events], keys: pa.Schema, place: str | None) -> E
     n_groups = len(firsts)
     groups = np.concatenate((np.arange(n_groups), numbers))
     times = np.concatenate((np.full(n_groups, NEVER), times))
-    order = np.lexsort((times, groups))
+    order = order_by(groups, times, n_groups)
     groups, times = groups[order], times[order]
     fresh = firsts_of(groups)
     fresh[1:] |= times[1:] != times[:-1]
     found = take_rows(rows, firsts)
-    return Entries(found, hashes_of(found, place), groups[fresh], times[fresh])
+    groups, times = groups[fresh], times[fresh]
+    begins = np.searchsorted(groups, np.arange(n_groups + 1))
+    return Entries(found, hashes_of(found, place), groups, times, begins)
 
 
 def accounted(entries: Entries, account: Account, keys: Sequence[str]) -> tuple[Ints, Ints]:

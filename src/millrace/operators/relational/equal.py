@@ -17,8 +17,10 @@ import pyarrow.types as kinds
 from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.kernels.grouping import number_hashes
 from millrace.operators.keys import BUCKET_BITS, hash_columns
+from millrace.operators.lists import comparable
 
-_REST = np.uint64((1 << (64 - BUCKET_BITS)) - 1)
+LESSER_BITS = np.uint64((1 << (64 - BUCKET_BITS)) - 1)
+"""The bits of a hash that do not decide about the shard."""
 ONE_KEY = np.uint64(0)
 """The hash of rows without columns."""
 
@@ -34,7 +36,7 @@ def hashes_of(rows: pa.RecordBatch, place: str | None = None) -> Hashes:
     hashes = hash_columns(rows, rows.schema.names)
     if place is None or len(rows.schema.names) == 1:
         return hashes
-    return (hash_columns(rows, [place]) & ~_REST) | (hashes & _REST)
+    return (hash_columns(rows, [place]) & ~LESSER_BITS) | (hashes & LESSER_BITS)
 
 
 def numbered(rows: pa.RecordBatch, hashes: Hashes | None = None) -> tuple[Ints, Ints]:
@@ -44,6 +46,19 @@ def numbered(rows: pa.RecordBatch, hashes: Hashes | None = None) -> tuple[Ints, 
     if all(_alike(column, firsts[numbers]).all() for column in rows.columns):
         return numbers, firsts
     return number_hashes(_codes(rows.columns))
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """Return values of which equal ones have the same bytes: -0.0 is 0.0, and NaN is one NaN.
+
+    Of equal rows any may stand for all, and which one it is must not depend on batches or shards.
+    """
+    if not kinds.is_floating(column.type):
+        return column
+    found = pc.add(column, pa.scalar(0.0, column.type))
+    if pc.any(pc.is_nan(found)).as_py():
+        found = pc.if_else(pc.is_nan(found), pa.scalar(np.nan, column.type), found)
+    return found
 
 
 def without_nulls(columns: Sequence[pa.Array], n_rows: int) -> Bools:
@@ -62,6 +77,7 @@ def _alike(column: pa.Array, other: Ints) -> Bools:
 
 def same_values(left: pa.Array, right: pa.Array) -> Bools:
     """Compare values one by one; NULL and NULL are the same, and so are NaN and NaN."""
+    left, right = comparable(left), comparable(right)
     equal = pc.equal(left, right)
     if kinds.is_floating(left.type):
         equal = pc.or_(equal, pc.and_(pc.is_nan(left), pc.is_nan(right)))
@@ -76,11 +92,8 @@ def _codes(columns: Sequence[pa.Array]) -> Hashes:
     """Number rows by their values, column by column."""
     total = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
-        plain = column
-        if kinds.is_floating(column.type):
-            plain = pc.if_else(pc.is_nan(column), pa.scalar(np.nan, column.type), column)
-            plain = pc.add(plain, pa.scalar(0.0, column.type))
-        codes = plain.dictionary_encode(null_encoding="encode").indices.to_numpy()
+        coded = plain(comparable(column)).dictionary_encode(null_encoding="encode")
+        codes = coded.indices.to_numpy()
         pairs = np.stack((total, codes.astype(np.uint64)), axis=1)
         total = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1).astype(np.uint64)
     return total

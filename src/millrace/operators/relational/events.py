@@ -15,11 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.kernels.arrays import Hashes, Ints
-from millrace.kernels.grouping import add_by_number, net_by_instant
-from millrace.operators.relational.equal import numbered
+from millrace.kernels.grouping import add_by_number, net_by_instant, order_by
+from millrace.operators.relational.equal import LESSER_BITS, numbered
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.state import state_rows, state_schema
-from millrace.operators.relational.timed import OPEN, Timed, concat_rows, take_rows
+from millrace.operators.relational.timed import OPEN, Timed, concat_rows, rows_of, take_rows
+
+_HASH = pa.field("_hash", pa.uint64())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +70,7 @@ class Account:
 
     rows: pa.RecordBatch
     """The different rows: those with events, and all others of the same keys."""
+    hashes: Hashes
     base: Ints
     numbers: Ints
     """For each event, which row it is of; events are ordered by that and then by time."""
@@ -87,9 +90,13 @@ class Ledger:
     def _stored(self) -> pa.Schema:
         return state_schema(self.schema, *self.counts)
 
+    @property
+    def _awaited(self) -> pa.Schema:
+        return state_schema(pa.schema([*self.schema, _HASH]), *self.counts)
+
     def stores(self) -> dict[str, pa.Schema]:
         """Return the stores that are used, with their columns."""
-        return {f"{self.name}.due": self._stored, f"{self.name}.counts": self._stored}
+        return {f"{self.name}.due": self._awaited, f"{self.name}.counts": self._stored}
 
     def due(self, events: Events, slab: Slab) -> Events:
         """Return the events of the slab: new ones, and older ones that fall due in it.
@@ -99,42 +106,55 @@ class Ledger:
         store = f"{self.name}.due"
         later = np.flatnonzero(events.times >= slab.end)
         if len(later):
-            kept = events.take(later)
-            slab.state.add(store, self._rows(kept.hashes, kept.times, kept.rows, kept.changes))
+            slab.state.add(store, self._await(events.take(later)))
             events = events.take(np.flatnonzero(events.times < slab.end))
-        rows = slab.state.due(store, self._stored, slab.begin, slab.end)
+        rows = slab.state.due(store, self._awaited, slab.begin, slab.end)
         if not rows.num_rows:
             return events
-        times = rows.column("_time").to_numpy()
-        old = Events(self._select(rows), rows.column("_key").to_numpy(), times, self._counts(rows))
+        hashes, times = rows.column(_HASH.name).to_numpy(), rows.column("_time").to_numpy()
+        old = Events(self._select(rows), hashes, times, self._counts(rows))
         return joined([old, events], self.schema)
+
+    def _await(self, events: Events) -> pa.RecordBatch:
+        """Return events as they are stored until they are due: by bucket, and then by time."""
+        columns = [*events.rows.columns, pa.array(events.hashes)]
+        names = [*self.schema.names, _HASH.name]
+        rows = rows_of(columns, names, len(events))
+        changes = [np.ascontiguousarray(each) for each in events.changes.T]
+        keys = events.hashes & ~LESSER_BITS
+        return state_rows(self._awaited, keys, events.times, rows, *changes)
 
     def settle(self, events: Events, keys: Hashes, slab: Slab) -> Account:
         """Add up the events of each row and instant, and read the counts of all rows of `keys`.
 
         From the next slab on the counts are what they are after these events.
         """
-        store = f"{self.name}.counts"
-        stored = slab.state.of(store, self._stored, keys, slab.begin)
+        account = self.account(events, keys, slab)
+        totals = add_by_number(account.numbers, account.changes, account.rows.num_rows)
+        at = np.flatnonzero(totals.any(axis=1))
+        self.write(account.hashes[at], take_rows(account.rows, at), totals[at], slab)
+        return account
+
+    def write(self, hashes: Hashes, rows: pa.RecordBatch, changes: Ints, slab: Slab) -> None:
+        """Change the counts of rows for all slabs to come."""
+        forever = np.full(len(hashes), OPEN)
+        slab.state.add(f"{self.name}.counts", self._rows(hashes, forever, rows, changes))
+
+    def account(self, events: Events, keys: Hashes, slab: Slab) -> Account:
+        """Do what `settle` does, but leave the counts as they are."""
+        stored = slab.state.of(f"{self.name}.counts", self._stored, keys, slab.begin)
         n_events = len(events)
         both = concat_rows([events.rows, self._select(stored)], self.schema)
         numbers, firsts = numbered(both)
         rows = take_rows(both, firsts)
         base = add_by_number(numbers[n_events:], self._counts(stored), len(firsts))
         numbers = numbers[:n_events]
-        order = np.lexsort((events.times, numbers))
+        order = order_by(numbers, events.times, len(firsts))
         numbers, times = numbers[order], events.times[order]
         stretches, begins = net_by_instant(numbers, times)
         changes = add_by_number(stretches, events.changes[order], len(begins))
-        numbers, times = numbers[begins], times[begins]
-        totals = add_by_number(numbers, changes, len(firsts))
-        at = np.flatnonzero(totals.any(axis=1))
-        if len(at):
-            hashes = np.concatenate((events.hashes, stored.column("_key").to_numpy()))
-            forever = np.full(len(at), OPEN)
-            kept = self._rows(hashes[firsts[at]], forever, take_rows(rows, at), totals[at])
-            slab.state.add(store, kept)
-        return Account(rows, base, numbers, times, changes)
+        hashes = np.concatenate((events.hashes, stored.column("_key").to_numpy()))[firsts]
+        return Account(rows, hashes, base, numbers[begins], times[begins], changes)
 
     def standing(self, slab: Slab) -> Events:
         """Return events that change nothing, of all rows that have counts, when a slab begins."""

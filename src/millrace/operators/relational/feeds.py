@@ -13,7 +13,7 @@ from millrace.kernels.arrays import Bools, Ints
 from millrace.kernels.grouping import add_by_number
 from millrace.operators.evaluate import evaluate
 from millrace.operators.relational.entries import Entries
-from millrace.operators.relational.equal import numbered
+from millrace.operators.relational.equal import numbered, plain
 from millrace.operators.relational.events import Events
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.sweep import Sweep
@@ -95,7 +95,7 @@ def operand_of(
 
 def values_of(node: Expression, given: Timed, slab: Slab) -> pa.Array:
     """Evaluate an expression for each row."""
-    return as_array(evaluate(node, given.rows, slab.functions), len(given))
+    return plain(as_array(evaluate(node, given.rows, slab.functions), len(given)))
 
 
 def added_up(given: Timed, rows: pa.RecordBatch, changes: Ints) -> tuple[Timed, Ints, Ints]:

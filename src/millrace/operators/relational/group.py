@@ -18,7 +18,7 @@ from millrace.kernels.arrays import Bools
 from millrace.kernels.grouping import firsts_of
 from millrace.operators.evaluate import evaluate
 from millrace.operators.relational.entries import Entries, entries_of
-from millrace.operators.relational.equal import hashes_of, same_values
+from millrace.operators.relational.equal import hashes_of, plain, same_values
 from millrace.operators.relational.events import Events
 from millrace.operators.relational.feeds import Fed, Feed
 from millrace.operators.relational.slab import Slab
@@ -59,7 +59,8 @@ class Grouping:
     def _keys(self, given: Timed, slab: Slab) -> pa.RecordBatch:
         n_rows = len(given)
         columns = [
-            as_array(evaluate(each.value, given.rows, slab.functions), n_rows) for each in self.keys
+            plain(as_array(evaluate(each.value, given.rows, slab.functions), n_rows))
+            for each in self.keys
         ]
         return rows_of(columns, self.key_schema.names, n_rows)
 

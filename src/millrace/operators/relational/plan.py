@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.operators.evaluate import evaluate
+from millrace.operators.relational.equal import plain
 from millrace.operators.relational.feeds import Feed, Once
 from millrace.operators.relational.group import Grouping
 from millrace.operators.relational.join import InnerJoin, Key, true_rows
@@ -30,6 +31,7 @@ from millrace.operators.vectors import as_array
 from millrace.plan.bind import type_of
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Cast, Column, Expression
+from millrace.plan.growth import monotonic
 from millrace.plan.placement import Placing
 from millrace.plan.relation_types import aggregate_type, relation_schema, stream_schema
 from millrace.plan.relations import (
@@ -66,6 +68,8 @@ Makes = Callable[["Run"], Timed]
 Tells = Callable[["Run"], Elements]
 
 _ADDED = ("count", "sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
+_OF_ONE = ("min", "max", "first", "last")
+"""Aggregates to which it makes no difference how often a value is there."""
 _VALUE = "#value"
 
 
@@ -155,7 +159,7 @@ class Plan:
     def _told(self, node: Stream, name: str) -> Tells:
         match node:
             case Source(source):
-                return lambda run: run.slab.streams[source]
+                return lambda run: _plain(run.slab.streams[source])
             case StreamOf(kind, relation, every):
                 schema, place = self._schema(relation).to_arrow(), self._place(relation)
                 telling = self._keep(Telling(name, schema, kind, every, place))
@@ -258,11 +262,14 @@ class Plan:
         given, schema = self._schema(node.input), self._schema(node)
         keys = pa.schema(list(schema.to_arrow())[: len(node.keys)])
         added = [each for each in node.aggregates if each.kind in _ADDED and not each.distinct]
-        place = self._place(node, keys.names)
+        place, growing = self._place(node, keys.names), monotonic(node.input)
         feeds: list[Feed] = [self._totals(f"{name}.all", keys, added, given, place)]
         for at, each in enumerate(node.aggregates):
             if each not in added:
-                feeds.append(self._feed(f"{name}.{at}", keys, each, given, place))
+                feed = self._feed(f"{name}.{at}", keys, each, given, place)
+                if isinstance(feed, Values):
+                    feed = replace(feed, growing=growing)
+                feeds.append(feed)
         grouping = self._keep(
             Grouping(name, node.keys, keys, tuple(feeds), schema.to_arrow(), place)
         )
@@ -274,7 +281,7 @@ class Plan:
         """Return what keeps the values of one aggregate."""
         operand = self._type(aggregate, given)
         assert operand is not None, "only a count has no operand"
-        if not aggregate.distinct or aggregate.kind in ("min", "max"):
+        if not aggregate.distinct or aggregate.kind in _OF_ONE:
             by = aggregate.by
             by_type = None if by is None else type_of(by, given, self._declared.functions)
             return Values(name, keys, aggregate, operand, by_type, place)
@@ -316,8 +323,15 @@ def _column(node: Expression) -> str:
     return node.name if isinstance(node, Column) else ""
 
 
+def _plain(elements: Elements) -> Elements:
+    rows = elements.rows
+    columns = [plain(each) for each in rows.columns]
+    return replace(elements, rows=rows_of(columns, rows.schema.names, rows.num_rows))
+
+
 def _changed(changes: Elements, alias: str) -> Timed:
     """Return the changes of a table as rows that come or go for good."""
+    changes = _plain(changes)
     names = [f"{alias}.{each}" for each in changes.rows.schema.names]
     n_rows = len(changes.times)
     copies = changes.copies if changes.copies is not None else np.ones(n_rows, np.int64)
@@ -332,7 +346,8 @@ def _filtered(given: Timed, condition: Expression, slab: Slab) -> Timed:
 def _projected(given: Timed, node: Project, slab: Slab) -> Timed:
     n_rows = len(given)
     columns = [
-        as_array(evaluate(each.value, given.rows, slab.functions), n_rows) for each in node.outputs
+        plain(as_array(evaluate(each.value, given.rows, slab.functions), n_rows))
+        for each in node.outputs
     ]
     return given.with_rows(rows_of(columns, [each.name for each in node.outputs], n_rows))
 

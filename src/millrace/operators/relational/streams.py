@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.kernels.arrays import Ints
-from millrace.kernels.grouping import add_by_number, net_by_instant, running_sums
+from millrace.kernels.grouping import add_by_number, net_by_instant, order_by, running_sums
 from millrace.operators.canonical import ordered_by
 from millrace.operators.relational.equal import hashes_of, numbered
 from millrace.operators.relational.events import Events, Ledger, events_of, joined
@@ -45,8 +45,8 @@ class Telling:
         events = ledger.due(events_of(given, given.weights[:, None], hashes), slab)
         if self.kind == "rstream":
             return self._all(ledger, joined([ledger.standing(slab), events], self.schema), slab)
-        numbers, _ = numbered(events.rows, events.hashes)
-        order = np.lexsort((events.times, numbers))
+        numbers, firsts = numbered(events.rows, events.hashes)
+        order = order_by(numbers, events.times, len(firsts))
         stretches, begins = net_by_instant(numbers[order], events.times[order])
         net = add_by_number(stretches, events.changes[order], len(begins))[:, 0]
         copies = np.maximum(net if self.kind == "istream" else -net, 0)

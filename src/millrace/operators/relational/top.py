@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from millrace.kernels.grouping import add_by_number, net_by_instant, running_sums
+from millrace.kernels.grouping import add_by_number, net_by_instant, order_by, running_sums
 from millrace.kernels.multisets import first_values
 from millrace.operators.relational.entries import Entries, entries_of
 from millrace.operators.relational.equal import hashes_of
@@ -65,7 +65,7 @@ class TopRows:
         numbers = np.concatenate((places[~before], places[ending]))
         times = np.concatenate((entries.times[at[~before]], ends[at[ending]]))
         changes = np.concatenate((copies[~before], -copies[ending]))
-        order = np.lexsort((times, numbers))
+        order = order_by(numbers, times, n_values)
         stretches, begins = net_by_instant(numbers[order], times[order])
         net = add_by_number(stretches, changes[order][:, None], len(begins))
         numbers, times = numbers[order][begins], times[order][begins]

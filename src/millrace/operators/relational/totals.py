@@ -17,7 +17,12 @@ import pyarrow as pa
 
 from millrace.kernels import exact_sums as exact
 from millrace.kernels.arrays import Bools, Floats, Ints
-from millrace.kernels.grouping import add_by_number, number_hashes
+from millrace.kernels.grouping import (
+    add_by_number,
+    add_to_cells,
+    number_hashes,
+    running_sums,
+)
 from millrace.operators.decimals import from_words, words_of
 from millrace.operators.relational.entries import Entries, accounted
 from millrace.operators.relational.equal import hashes_of
@@ -187,18 +192,19 @@ class TotalsFed:
         codes = (
             account.rows.column("slot").to_numpy() * 1024 + account.rows.column("limb").to_numpy()
         )
+        different, columns = np.unique(codes, return_inverse=True)
+        rows, n_columns = np.flatnonzero(groups >= 0), len(different)
+        start = add_to_cells(
+            groups[rows], columns[rows], account.base[rows, 0], len(entries.hashes), n_columns
+        )
+        at = entries.entry_of(groups[account.numbers], account.times)
+        moved = add_to_cells(
+            at, columns[account.numbers], account.changes[:, 0], len(entries), n_columns
+        )
+        sums = running_sums(entries.groups, moved, start)
         found: dict[int, dict[int, Ints]] = {}
-        for code in np.unique(codes):
-            rows = np.flatnonzero((codes == code) & (groups >= 0))
-            mine = np.flatnonzero(codes[account.numbers] == code)
-            sums = entries.running(
-                groups[rows],
-                account.base[rows],
-                groups[account.numbers[mine]],
-                account.times[mine],
-                account.changes[mine],
-            )
-            found.setdefault(int(code) // 1024, {})[int(code) % 1024] = sums[:, 0]
+        for column, code in enumerate(different.tolist()):
+            found.setdefault(code // 1024, {})[code % 1024] = sums[:, column]
         return found
 
     def _answer(

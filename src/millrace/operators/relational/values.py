@@ -45,6 +45,8 @@ class Values:
     operand: pa.DataType
     by: pa.DataType | None
     place: str | None = None
+    growing: bool = False
+    """Whether no value ever goes: then the least or the greatest is all that is remembered."""
 
     @property
     def ledger(self) -> Ledger:
@@ -89,7 +91,9 @@ class ValuesFed:
     def answers(self, entries: Entries, slab: Slab) -> Mapping[str, pa.Array]:
         """Return the aggregate by name, a value for each entry."""
         values, aggregate = self.values, self.values.aggregate
-        account = values.ledger.settle(self.taken, entries.hashes, slab)
+        extreme = values.growing and aggregate.kind in ("min", "max")
+        settle = values.ledger.account if extreme else values.ledger.settle
+        account = settle(self.taken, entries.hashes, slab)
         held = Held.of(account, entries, values.keys.names)
         operand = held.rows.column(VALUE)
         if aggregate.kind == "array_agg":
@@ -100,6 +104,8 @@ class ValuesFed:
         lower, upper, between = kth_values(
             *held.layout, (share.numerator, share.denominator), _HOW[aggregate.kind]
         )
+        if extreme:
+            self._remember(held, entries, lower, slab)
         found = _at(operand, lower)
         if aggregate.kind == "percentile_cont":
             low = found.cast(pa.float64()).to_numpy(zero_copy_only=False)
@@ -108,6 +114,19 @@ class ValuesFed:
                 mixed = np.where(between == 0, low, low + (high - low) * between)
             found = pa.array(mixed, mask=lower < 0)
         return {aggregate.name: found}
+
+    def _remember(self, held: Held, entries: Entries, places: Ints, slab: Slab) -> None:
+        """Put the value that stands last in the place of the one that stood before."""
+        begins = entries.begins
+        old, new = places[begins[:-1]], places[begins[1:] - 1]
+        gone = np.flatnonzero((old != new) & (old >= 0))
+        come = np.flatnonzero((old != new) & (new >= 0))
+        self.values.ledger.write(
+            entries.hashes[np.concatenate((gone, come))],
+            take_rows(held.rows, np.concatenate((old[gone], new[come]))),
+            np.concatenate((np.full(len(gone), -1), np.ones(len(come), np.int64)))[:, None],
+            slab,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
