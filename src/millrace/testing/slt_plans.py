@@ -1,8 +1,9 @@
 """Queries of `.slt` files that are more than selections: what the definition says they answer.
 
 Such a query sees the elements that came in time since it is asked, in the order of the file where
-instants are equal. It answers for the time in which all its streams are complete, beginning with
-its first element. An answer's sign tells its instant too: `7+: -`.
+instants are equal. It answers for the time in which all its streams are complete. It begins where
+they were complete when it was registered, or if they had not begun either, with its first element.
+An answer's sign tells its instant too: `7+: -`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from millrace.lang.relational.bound import BoundRelation
 from millrace.plan.declared import Declared
 from millrace.plan.relations import StreamOf
 from millrace.session.planning import sources_of
-from millrace.testing.oracle.epochs import Epoch, outcome_of
+from millrace.testing.oracle.epochs import Epoch, Outcome, outcome_of
 from millrace.testing.oracle.instants import DefinitionFrom, Instants
 from millrace.testing.oracle.relations import Element
 from millrace.testing.slt import PLACE, TIME
@@ -77,17 +78,20 @@ def answers_of(
     plan: KnownPlan, streams: Mapping[str, StreamSpec], epochs: Sequence[Epoch]
 ) -> list[Answer]:
     """Ask the definition what a query answers, `!` if it fails."""
-    seen = outcome_of(list(streams.values()), epochs[: plan.until], ())
     told = plan.bound.plan
     relation = told.relation if isinstance(told, StreamOf) else told
     sources = sorted(set(sources_of(StreamOf("istream", relation))))
-    if any(name not in seen.watermarks for name in sources):
+    specs = list(streams.values())
+    seen = outcome_of(specs, epochs[: plan.until], ())
+    end = _complete(sources, seen)
+    if end is None:
         return []
-    end = min(seen.watermarks[name] for name in sources)
     late = {id(row) for rows in seen.late.values() for _, row in rows}
     elements = {name: _elements(name, epochs[plan.since : plan.until], late) for name in sources}
     times = {name: [at for at, _ in some] for name, some in elements.items()}
-    begin = min((at for some in times.values() for at in some if at < end), default=end)
+    begin = _complete(sources, outcome_of(specs, epochs[: plan.since], ()))
+    if begin is None:
+        begin = min((at for some in times.values() for at in some if at < end), default=end)
     schemas = {name: streams[name].schema for name in streams}
     known = repr((told, elements, begin, end))
     if known not in _known:
@@ -95,6 +99,13 @@ def answers_of(
         definition = DefinitionFrom(Declared(schemas), elements, instants=instants)
         _known[known] = _told(told, definition, instants)
     return _known[known]
+
+
+def _complete(sources: Sequence[str], seen: Outcome) -> int | None:
+    """Return up to where all of some streams are complete; None if one has not begun."""
+    marks = [seen.watermarks.get(name) for name in sources]
+    known = [each for each in marks if each is not None]
+    return min(known) if len(known) == len(marks) else None
 
 
 def _elements(name: str, epochs: Sequence[Epoch], late: set[int]) -> list[Element]:
