@@ -28,6 +28,7 @@ from millrace.engine.plans import (
 )
 from millrace.engine.stores import answer_store
 from millrace.engine.tally import Failure, Tally, advanced
+from millrace.errors import StoreError
 from millrace.kernels.arrays import Hashes
 from millrace.operators.canonical import canonical_order
 from millrace.operators.relational.plan import Run
@@ -117,8 +118,8 @@ class Running:
                 continue  # what is not spread runs in the first shard
             try:
                 self._plan(feed, since, frontier(feed, marks), arrived, alone)
-            except (MemoryError, OSError):
-                raise  # of the machine, not of the query
+            except (MemoryError, OSError, StoreError):
+                raise  # it is not the query's fault
             except Exception as error:
                 code = getattr(error, "code", type(error).__name__)
                 moved.failures.append(Failure(qid, None, code, str(error)))

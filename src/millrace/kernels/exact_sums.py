@@ -28,6 +28,26 @@ ZERO_LIMB = BIAS // LIMB_BITS
 _MASK = (1 << 32) - 1
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _three_limbs(word):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the place of the first limb of a double, given by its bits, and three limbs."""
+    exponent = (word >> 52) & 0x7FF
+    mantissa = word & ((1 << 52) - 1)
+    if exponent == 0:
+        exponent = 1
+    else:
+        mantissa |= 1 << 52
+    position = exponent - 1075 + BIAS
+    shift = position & 31
+    low = (mantissa & _MASK) << shift  # below 2^63
+    high = (mantissa >> 32) << shift  # below 2^52
+    second = (low >> 32) + (high & _MASK)
+    third = (high >> 32) + (second >> 32)
+    if word < 0:
+        return position >> 5, -(low & _MASK), -(second & _MASK), -third
+    return position >> 5, low & _MASK, second & _MASK, third
+
+
 @njit(cache=True, nogil=True)
 def split_doubles(values: Floats, rows: Ints) -> tuple[Ints, Ints, Ints]:
     """Split finite doubles into limbs; return the row, place and value of each limb."""
@@ -38,34 +58,42 @@ def split_doubles(values: Floats, rows: Ints) -> tuple[Ints, Ints, Ints]:
     bits = values.view(np.int64)
     count = 0
     for at in range(n_values):
-        word = bits[at]
-        exponent = (word >> 52) & 0x7FF
-        mantissa = word & ((1 << 52) - 1)
-        if exponent == 0:
-            exponent = 1
-        else:
-            mantissa |= 1 << 52
-        if mantissa == 0:
-            continue
-        sign = -1 if word < 0 else 1
-        position = exponent - 1075 + BIAS
-        place = position >> 5
-        shift = position & 31
-        low = (mantissa & _MASK) << shift  # below 2^63
-        high = (mantissa >> 32) << shift  # below 2^52
-        first = low & _MASK
-        second = (low >> 32) + (high & _MASK)
-        third = high >> 32
-        third += second >> 32
-        second &= _MASK
+        place, first, second, third = _three_limbs(bits[at])
         for limb in (first, second, third):
             if limb:
                 owners[count] = rows[at]
                 places[count] = place
-                limbs[count] = sign * limb
+                limbs[count] = limb
                 count += 1
             place += 1
     return owners[:count].copy(), places[:count].copy(), limbs[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def add_doubles(
+    cells: Ints, rows: Ints, values: Floats, weights: Ints, usual: tuple[int, int, int]
+) -> Bools:
+    """Add the limbs of finite doubles, by weights, to cells of a table.
+
+    `usual` are the place of the first limb that has a column, how many have one, and the first
+    column. Says which doubles have other limbs, and are not added.
+    """
+    rare = np.zeros(len(values), np.bool_)
+    bits = values.view(np.int64)
+    first, count, column = usual
+    for at in range(len(values)):
+        place, low, middle, high = _three_limbs(bits[at])
+        place -= first
+        if low == 0 and middle == 0 and high == 0:
+            continue
+        if place < 0 or place + 2 >= count:
+            rare[at] = True
+            continue
+        row, weight, to = rows[at], weights[at], column + place
+        cells[row, to] += low * weight
+        cells[row, to + 1] += middle * weight
+        cells[row, to + 2] += high * weight
+    return rare
 
 
 @njit(cache=True, nogil=True)

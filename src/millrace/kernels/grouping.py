@@ -186,9 +186,15 @@ def places_of(begins: Ints, times: Ints, numbers: Ints, wanted: Ints) -> Ints:
 
 
 @njit(cache=True, nogil=True)
+def add_into(cells: Ints, rows: Ints, columns: Ints, values: Ints) -> None:
+    """Add values to cells of a table."""
+    for at in range(len(values)):
+        cells[rows[at], columns[at]] += values[at]
+
+
+@njit(cache=True, nogil=True)
 def add_to_cells(rows: Ints, columns: Ints, values: Ints, n_rows: int, n_columns: int) -> Ints:
     """Add up values by row and column of a table."""
     cells = np.zeros((n_rows, n_columns), np.int64)
-    for at in range(len(values)):
-        cells[rows[at], columns[at]] += values[at]
+    add_into(cells, rows, columns, values)
     return cells

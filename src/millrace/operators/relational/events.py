@@ -14,29 +14,43 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from millrace.kernels.arrays import Hashes, Ints
+from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.kernels.grouping import add_by_number, net_by_instant, order_by
 from millrace.operators.relational.equal import LESSER_BITS, numbered
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.state import state_rows, state_schema
 from millrace.operators.relational.timed import OPEN, Timed, concat_rows, rows_of, take_rows
 
-_HASH = pa.field("_hash", pa.uint64())
+_WITH = (pa.field("_hash", pa.uint64()), pa.field("_end", pa.int64()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """Changes of the counts of rows; `changes` has a column for each count."""
+    """Changes of the counts of rows; `changes` has a column for each count.
+
+    A change is taken back at its end, which may be `OPEN`.
+    """
 
     rows: pa.RecordBatch
     hashes: Hashes
     times: Ints
     changes: Ints
+    ends: Ints
 
     def take(self, at: Ints) -> Events:
         """Return the events at some places."""
         rows = take_rows(self.rows, at)
-        return Events(rows, self.hashes[at], self.times[at], self.changes[at])
+        return Events(rows, self.hashes[at], self.times[at], self.changes[at], self.ends[at])
+
+    def where(self, mask: Bools) -> Events:
+        """Return the events for which `mask` is true."""
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def taken_back(self) -> Events:
+        """Return the events by which these are taken back."""
+        some = self.where(self.ends < OPEN)
+        forever = np.full(len(some), OPEN)
+        return Events(some.rows, some.hashes, some.ends, -some.changes, forever)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -44,14 +58,14 @@ class Events:
 
 def events_of(timed: Timed, changes: Ints, hashes: Hashes) -> Events:
     """Return when rows come and go; `changes` are what each adds to counts while it is there."""
-    ending = np.flatnonzero(timed.ends < OPEN)
-    at = np.concatenate((np.arange(len(timed)), ending))
-    return Events(
-        take_rows(timed.rows, at),
-        hashes[at],
-        np.concatenate((timed.starts, timed.ends[ending])),
-        np.concatenate((changes, -changes[ending])),
-    )
+    return Events(timed.rows, hashes, timed.starts, changes, timed.ends)
+
+
+def still(rows: pa.RecordBatch, hashes: Hashes, at: int, n_counts: int) -> Events:
+    """Return events that change nothing, at one instant."""
+    n_rows = rows.num_rows
+    nothing = np.zeros((n_rows, n_counts), np.int64)
+    return Events(rows, hashes, np.full(n_rows, at), nothing, np.full(n_rows, OPEN))
 
 
 def joined(parts: list[Events], schema: pa.Schema) -> Events:
@@ -61,6 +75,7 @@ def joined(parts: list[Events], schema: pa.Schema) -> Events:
         np.concatenate([each.hashes for each in parts]),
         np.concatenate([each.times for each in parts]),
         np.concatenate([each.changes for each in parts]),
+        np.concatenate([each.ends for each in parts]),
     )
 
 
@@ -92,33 +107,39 @@ class Ledger:
 
     @property
     def _awaited(self) -> pa.Schema:
-        return state_schema(pa.schema([*self.schema, _HASH]), *self.counts)
+        return state_schema(pa.schema([*self.schema, *_WITH]), *self.counts)
 
     def stores(self) -> dict[str, pa.Schema]:
         """Return the stores that are used, with their columns."""
         return {f"{self.name}.due": self._awaited, f"{self.name}.counts": self._stored}
 
     def due(self, events: Events, slab: Slab) -> Events:
-        """Return the events of the slab: new ones, and older ones that fall due in it.
+        """Return what happens in the slab: by new events, and by older ones that fall due in it.
 
-        New events of later are remembered.
+        What will happen later is remembered, once: what takes an event back is made of it when
+        it has happened.
         """
         store = f"{self.name}.due"
-        later = np.flatnonzero(events.times >= slab.end)
+        stored = slab.state.due(store, self._awaited, slab.begin, slab.end)
+        later = events.where(events.times >= slab.end)
+        now = events.where(events.times < slab.end)
+        if stored.num_rows:
+            now = joined([self._due_now(stored), now], self.schema)
+        back = now.taken_back()
+        later = joined([later, back.where(back.times >= slab.end)], self.schema)
         if len(later):
-            slab.state.add(store, self._await(events.take(later)))
-            events = events.take(np.flatnonzero(events.times < slab.end))
-        rows = slab.state.due(store, self._awaited, slab.begin, slab.end)
-        if not rows.num_rows:
-            return events
-        hashes, times = rows.column(_HASH.name).to_numpy(), rows.column("_time").to_numpy()
-        old = Events(self._select(rows), hashes, times, self._counts(rows))
-        return joined([old, events], self.schema)
+            slab.state.add(store, self._await(later))
+        return joined([now, back.where(back.times < slab.end)], self.schema)
+
+    def _due_now(self, stored: pa.RecordBatch) -> Events:
+        hashes, ends = (stored.column(each.name).to_numpy() for each in _WITH)
+        times = stored.column("_time").to_numpy()
+        return Events(self._select(stored), hashes, times, self._counts(stored), ends)
 
     def _await(self, events: Events) -> pa.RecordBatch:
         """Return events as they are stored until they are due: by bucket, and then by time."""
-        columns = [*events.rows.columns, pa.array(events.hashes)]
-        names = [*self.schema.names, _HASH.name]
+        columns = [*events.rows.columns, pa.array(events.hashes), pa.array(events.ends)]
+        names = [*self.schema.names, *(each.name for each in _WITH)]
         rows = rows_of(columns, names, len(events))
         changes = [np.ascontiguousarray(each) for each in events.changes.T]
         keys = events.hashes & ~LESSER_BITS
@@ -159,9 +180,8 @@ class Ledger:
     def standing(self, slab: Slab) -> Events:
         """Return events that change nothing, of all rows that have counts, when a slab begins."""
         rows = slab.state.due(f"{self.name}.counts", self._stored, OPEN, OPEN + 1)
-        nothing = np.zeros((rows.num_rows, len(self.counts)), np.int64)
-        times = np.full(rows.num_rows, slab.begin)
-        return Events(self._select(rows), rows.column("_key").to_numpy(), times, nothing)
+        hashes = rows.column("_key").to_numpy()
+        return still(self._select(rows), hashes, slab.begin, len(self.counts))
 
     def _rows(
         self, hashes: Hashes, times: Ints, rows: pa.RecordBatch, changes: Ints

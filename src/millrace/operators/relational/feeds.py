@@ -98,18 +98,16 @@ def values_of(node: Expression, given: Timed, slab: Slab) -> pa.Array:
     return plain(as_array(evaluate(node, given.rows, slab.functions), len(given)))
 
 
-def added_up(given: Timed, rows: pa.RecordBatch, changes: Ints) -> tuple[Timed, Ints, Ints]:
-    """Add up the changes of equal rows that come and go together.
-
-    Returns the different rows with their instants, their changes, and which of them each row is.
-    """
+def met(given: Timed, rows: pa.RecordBatch) -> tuple[Timed, Ints]:
+    """Return the different rows that come and go together, and which of them each row is."""
     columns = [*rows.columns, pa.array(given.starts), pa.array(given.ends)]
     names = [*rows.schema.names, "_start", "_end"]
     numbers, firsts = numbered(rows_of(columns, names, len(given)))
-    together = Timed(
-        take_rows(rows, firsts),
-        given.starts[firsts],
-        given.ends[firsts],
-        np.ones(len(firsts), np.int64),
-    )
-    return together, add_by_number(numbers, changes, len(firsts)), numbers
+    ones = np.ones(len(firsts), np.int64)
+    return Timed(take_rows(rows, firsts), given.starts[firsts], given.ends[firsts], ones), numbers
+
+
+def added_up(given: Timed, rows: pa.RecordBatch) -> tuple[Timed, Ints]:
+    """Return the different rows that come and go together, with the sums of their weights."""
+    together, numbers = met(given, rows)
+    return together, add_by_number(numbers, given.weights[:, None], len(together))

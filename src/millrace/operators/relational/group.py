@@ -19,7 +19,7 @@ from millrace.kernels.grouping import firsts_of
 from millrace.operators.evaluate import evaluate
 from millrace.operators.relational.entries import Entries, entries_of
 from millrace.operators.relational.equal import hashes_of, plain, same_values
-from millrace.operators.relational.events import Events
+from millrace.operators.relational.events import Events, still
 from millrace.operators.relational.feeds import Fed, Feed
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.sweep import next_times
@@ -105,5 +105,4 @@ class Grouping:
 def _beginning(slab: Slab) -> Events:
     """Return an event that changes nothing, of the only group, when the first slab begins."""
     rows = rows_of([], [], 1)
-    nothing = np.zeros((1, 0), np.int64)
-    return Events(rows, hashes_of(rows), np.array([slab.begin]), nothing)
+    return still(rows, hashes_of(rows), slab.begin, 0)

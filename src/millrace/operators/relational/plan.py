@@ -20,7 +20,7 @@ from millrace.operators.relational.join import InnerJoin, Key, true_rows
 from millrace.operators.relational.join_keys import split
 from millrace.operators.relational.outer import OuterJoin
 from millrace.operators.relational.slab import Elements, Slab
-from millrace.operators.relational.streams import Telling
+from millrace.operators.relational.streams import Changes, Net, Repeating
 from millrace.operators.relational.sweep import Sweep, distinct, set_operator
 from millrace.operators.relational.timed import OPEN, Timed, rows_of
 from millrace.operators.relational.top import TopRows
@@ -46,6 +46,7 @@ from millrace.plan.relations import (
     Relation,
     Source,
     Stream,
+    StreamKind,
     StreamOf,
     Table,
     Top,
@@ -80,6 +81,7 @@ class Run:
     slab: Slab
     relations: dict[Relation, Timed] = field(default_factory=dict)
     streams: dict[Stream, Elements] = field(default_factory=dict)
+    changes: dict[Relation, Net] = field(default_factory=dict)
 
 
 class Plan:
@@ -99,6 +101,7 @@ class Plan:
         self._placing = None if columns is None else Placing(declared, columns)
         self._relations: dict[Relation, Makes] = {}
         self._streams: dict[Stream, Tells] = {}
+        self._changes: dict[Relation, Changes] = {}
         self._operators: list[Operator] = []
         for each in streams:
             self._add_stream(each)
@@ -162,10 +165,26 @@ class Plan:
                 return lambda run: _plain(run.slab.streams[source])
             case StreamOf(kind, relation, every):
                 schema, place = self._schema(relation).to_arrow(), self._place(relation)
-                telling = self._keep(Telling(name, schema, kind, every, place))
+                if kind != "rstream":
+                    return self._changing(kind, relation, Changes(name, schema, place))
+                telling = self._keep(Repeating(name, schema, every, place))
                 return lambda run: telling.step(self.relation(relation, run), run.slab)
             case _:
                 assert_never(node)
+
+    def _changing(self, kind: StreamKind, relation: Relation, changes: Changes) -> Tells:
+        """Tell what comes or what goes; both are of the same sums."""
+        if relation not in self._changes:
+            self._changes[relation] = self._keep(changes)
+
+        def tell(run: Run) -> Elements:
+            if relation not in run.changes:
+                given = self.relation(relation, run)
+                run.changes[relation] = self._changes[relation].step(given, run.slab)
+            net = run.changes[relation]
+            return net.came() if kind == "istream" else net.went()
+
+        return tell
 
     # ---- relations -------------------------------------------------------------------------------
 

@@ -11,22 +11,65 @@ from millrace.kernels.arrays import Ints
 from millrace.kernels.grouping import add_by_number, net_by_instant, order_by, running_sums
 from millrace.operators.canonical import ordered_by
 from millrace.operators.relational.equal import hashes_of, numbered
-from millrace.operators.relational.events import Events, Ledger, events_of, joined
+from millrace.operators.relational.events import Ledger, events_of, joined
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.sweep import next_times
 from millrace.operators.relational.timed import Timed, take_rows
-from millrace.plan.relations import StreamKind
 
 TIME = "_time"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Net:
+    """What comes (above 0) and goes (below 0) of each row at an instant, all in all."""
+
+    rows: pa.RecordBatch
+    times: Ints
+    copies: Ints
+
+    def came(self) -> Elements:
+        """Return what comes, as a stream."""
+        return ordered(self.rows, self.times, np.maximum(self.copies, 0))
+
+    def went(self) -> Elements:
+        """Return what goes, as a stream."""
+        return ordered(self.rows, self.times, np.maximum(-self.copies, 0))
+
+
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """Makes a stream of a relation; of what is told at one instant the order is canonical."""
+class Changes:
+    """Adds up what happens to each row of a relation at an instant."""
 
     name: str
     schema: pa.Schema
-    kind: StreamKind
+    place: str | None = None
+
+    @property
+    def _ledger(self) -> Ledger:
+        return Ledger(self.name, self.schema, ("n",))
+
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        return self._ledger.stores()
+
+    def step(self, given: Timed, slab: Slab) -> Net:
+        """Take what is new in the relation."""
+        hashes = hashes_of(given.rows, self.place)
+        events = self._ledger.due(events_of(given, given.weights[:, None], hashes), slab)
+        numbers, firsts = numbered(events.rows, events.hashes)
+        order = order_by(numbers, events.times, len(firsts))
+        stretches, begins = net_by_instant(numbers[order], events.times[order])
+        net = add_by_number(stretches, events.changes[order], len(begins))[:, 0]
+        at = order[begins][net != 0]
+        return Net(take_rows(events.rows, at), events.times[at], net[net != 0])
+
+
+@dataclass(frozen=True, slots=True)
+class Repeating:
+    """Tells all of a relation at every instant, or at every multiple of `every`."""
+
+    name: str
+    schema: pa.Schema
     every: int | None
     place: str | None = None
 
@@ -40,22 +83,10 @@ class Telling:
 
     def step(self, given: Timed, slab: Slab) -> Elements:
         """Take what is new in the relation."""
-        ledger = self._ledger
+        ledger, every = self._ledger, self.every or 1
         hashes = hashes_of(given.rows, self.place)
         events = ledger.due(events_of(given, given.weights[:, None], hashes), slab)
-        if self.kind == "rstream":
-            return self._all(ledger, joined([ledger.standing(slab), events], self.schema), slab)
-        numbers, firsts = numbered(events.rows, events.hashes)
-        order = order_by(numbers, events.times, len(firsts))
-        stretches, begins = net_by_instant(numbers[order], events.times[order])
-        net = add_by_number(stretches, events.changes[order], len(begins))[:, 0]
-        copies = np.maximum(net if self.kind == "istream" else -net, 0)
-        at = order[begins]
-        return self._ordered(take_rows(events.rows, at), events.times[at], copies)
-
-    def _all(self, ledger: Ledger, events: Events, slab: Slab) -> Elements:
-        """Repeat each row at every instant in which it is there."""
-        every = self.every or 1
+        events = joined([ledger.standing(slab), events], self.schema)
         account = ledger.settle(events, np.unique(events.hashes), slab)
         counts = running_sums(account.numbers, account.changes, account.base)[:, 0]
         places = np.arange(len(counts))
@@ -65,17 +96,16 @@ class Telling:
         at = np.repeat(places, n_ticks)
         begins = np.cumsum(n_ticks) - n_ticks
         ticks = (first[at] + np.arange(len(at)) - begins[at]) * every
-        return self._ordered(take_rows(account.rows, account.numbers[at]), ticks, counts[at])
+        return ordered(take_rows(account.rows, account.numbers[at]), ticks, counts[at])
 
-    def _ordered(self, rows: pa.RecordBatch, times: Ints, copies: Ints) -> Elements:
-        at = np.repeat(np.arange(len(copies)), copies)
-        rows, times = take_rows(rows, at), times[at]
-        table = pa.table({TIME: pa.array(times)})
-        for name, column in zip(rows.schema.names, rows.columns, strict=True):
-            table = table.append_column(f"{name}", column)
-        table = ordered_by(table, [TIME]).combine_chunks()
-        batches = table.to_batches()
-        if not batches:
-            return Elements(rows, times)
-        batch = batches[0]
-        return Elements(batch.select(rows.schema.names), batch.column(TIME).to_numpy())
+
+def ordered(rows: pa.RecordBatch, times: Ints, copies: Ints) -> Elements:
+    """Return copies of rows in order of time, and at one instant in canonical order."""
+    at = np.repeat(np.arange(len(copies)), copies)
+    rows, times = take_rows(rows, at), times[at]
+    columns = [pa.array(times), *rows.columns]
+    table = ordered_by(pa.table(columns, names=[TIME, *rows.schema.names]), [TIME])
+    batches = table.combine_chunks().to_batches()
+    if not batches:
+        return Elements(rows, times)
+    return Elements(batches[0].select(rows.schema.names), batches[0].column(TIME).to_numpy())

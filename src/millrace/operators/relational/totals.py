@@ -1,10 +1,11 @@
 """Counts and sums of groups: what can be added and taken away again.
 
-Sums are exact (`kernels.exact_sums`): a sum is kept as limbs, each a row of a store,
+Sums are exact (`kernels.exact_sums`): a sum is kept as limbs, each a row of a store
 
     keys ..., slot, limb, +n        slot: which sum; limb: which 32 bits of it
 
-so that it does not depend on order, batches, panes or shards.
+but for the limbs that almost all numbers have, which are columns beside the counts. So a sum does
+not depend on order, batches, panes or shards.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.kernels import exact_sums as exact
-from millrace.kernels.arrays import Bools, Floats, Ints
+from millrace.kernels.arrays import Bools, Floats, Hashes, Ints
 from millrace.kernels.grouping import (
     add_by_number,
+    add_into,
     add_to_cells,
     number_hashes,
     running_sums,
@@ -27,18 +29,42 @@ from millrace.operators.decimals import from_words, words_of
 from millrace.operators.relational.entries import Entries, accounted
 from millrace.operators.relational.equal import hashes_of
 from millrace.operators.relational.events import Events, Ledger, events_of
-from millrace.operators.relational.feeds import added_up, operand_of
+from millrace.operators.relational.feeds import met, operand_of
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.timed import Timed, rows_of, take_rows
 from millrace.plan.relations import Aggregate
 from millrace.plan.types import kind_of
 
 _VARIANCES = {"var_pop": 0, "var_samp": 1, "stddev_pop": 0, "stddev_samp": 1}
-_PER_SLOT = 4
-"""Counts of an aggregate: values, NaNs, +inf and -inf."""
 _FIRST_SQUARE = 256
 """Limbs of squares are numbered from here on."""
-_EXTRA = (pa.field("slot", pa.int32()), pa.field("limb", pa.int32()))
+_RARE = (pa.field("slot", pa.int32()), pa.field("limb", pa.int32()))
+_WIDTH = 1 << 10
+_USUAL = {
+    "integer": (exact.ZERO_LIMB, 2),
+    "decimal": (exact.ZERO_LIMB, 4),
+    "floating": (exact.ZERO_LIMB - 3, 6),  # what has bits from 2^-96 to 2^96
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where the counts of an aggregate stand: values; NaNs, +inf, -inf; limbs from `first` on."""
+
+    at: int
+    odd: bool
+    first: int
+    n_limbs: int
+
+    @property
+    def limbs_at(self) -> int:
+        """Where the limbs stand."""
+        return self.at + 1 + 3 * self.odd
+
+    @property
+    def stop(self) -> int:
+        """Where the next slot begins."""
+        return self.limbs_at + self.n_limbs
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +81,31 @@ class Totals:
     place: str | None = None
 
     @property
+    def slots(self) -> list[Slot]:
+        """The place of each aggregate among the counts, behind the number of rows."""
+        found, at = [], 1
+        for aggregate, operand in zip(self.aggregates, self.operands, strict=True):
+            if aggregate.kind == "count" or operand is None:
+                slot = Slot(at, odd=False, first=0, n_limbs=0)
+            elif aggregate.kind in _VARIANCES:
+                slot = Slot(at, odd=True, first=0, n_limbs=0)
+            else:
+                kind = kind_of(operand)
+                slot = Slot(at, kind == "floating", *_USUAL[kind])
+            found.append(slot)
+            at = slot.stop
+        return found
+
+    @property
     def counted(self) -> Ledger:
-        """The counts of groups."""
-        n_counts = 1 + _PER_SLOT * len(self.aggregates)
+        """The counts of groups, with the usual limbs of sums."""
+        n_counts = max([1, *(each.stop for each in self.slots)])
         return Ledger(f"{self.name}.n", self.keys, tuple(f"n{at}" for at in range(n_counts)))
 
     @property
     def summed(self) -> Ledger:
-        """The limbs of sums."""
-        return Ledger(f"{self.name}.sums", pa.schema([*self.keys, *_EXTRA]), ("n",))
+        """The other limbs of sums."""
+        return Ledger(f"{self.name}.sums", pa.schema([*self.keys, *_RARE]), ("n",))
 
     def stores(self) -> dict[str, pa.Schema]:
         """Return the stores that are used, with their columns."""
@@ -71,84 +113,97 @@ class Totals:
 
     def take(self, given: Timed, keys: pa.RecordBatch, slab: Slab) -> TotalsFed:
         """Take what is new in the relation, with the keys of each row."""
-        counts = np.zeros((len(given), 1 + _PER_SLOT * len(self.aggregates)), np.int64)
-        counts[:, 0] = given.weights
-        limbs = []
-        for slot, aggregate in enumerate(self.aggregates):
+        together, partials = met(given, keys)
+        changes = np.zeros((len(together), len(self.counted.counts)), np.int64)
+        column = np.zeros(len(given), np.int64)
+        add_into(changes, partials, column, given.weights)
+        rare = []
+        for number, (aggregate, slot) in enumerate(zip(self.aggregates, self.slots, strict=True)):
             operand, mask = operand_of(aggregate, given, slab)
-            at = 1 + _PER_SLOT * slot
-            counts[:, at] = np.where(mask, given.weights, 0)
-            if operand is not None and aggregate.kind != "count":
-                rows = np.flatnonzero(mask)
+            rows = np.flatnonzero(mask)
+            of, weights = partials[rows], given.weights[rows]
+            add_into(changes, of, column[: len(of)] + slot.at, weights)
+            if operand is None or aggregate.kind == "count":
+                continue
+            values = operand.take(pa.array(rows))
+            if slot.odd:
+                doubles = values.cast(pa.float64()).to_numpy()
+                finite = np.isfinite(doubles)
+                if not finite.all():
+                    _count_odd(changes, of, doubles, weights, slot)
+                    of, weights, doubles = of[finite], weights[finite], doubles[finite]
                 squared = aggregate.kind in _VARIANCES
-                mine = counts[:, at : at + _PER_SLOT]
-                limbs.append((slot, *self._limbs(operand, rows, mine, squared=squared)))
-        together, changes, partials = added_up(given, keys, counts)
+                if not squared:
+                    usual = (slot.first, slot.n_limbs, slot.limbs_at)
+                    left = np.flatnonzero(exact.add_doubles(changes, of, doubles, weights, usual))
+                    of, weights, doubles = of[left], weights[left], doubles[left]
+                split = _split_doubles(doubles, squared=squared)
+            else:
+                split = _split_whole(values)
+            owners, places, limbs = split
+            limbs *= weights[owners]
+            known = (places >= slot.first) & (places < slot.first + slot.n_limbs)
+            at = places[known] - slot.first + slot.limbs_at
+            add_into(changes, of[owners[known]], at, limbs[known])
+            rest = np.flatnonzero(~known)
+            rare.append((number, of[owners[rest]], places[rest], limbs[rest]))
         hashes = hashes_of(together.rows, self.place)
         counted = self.counted.due(events_of(together, changes, hashes), slab)
-        summed = self.summed.due(self._sums(together, hashes, partials, limbs, given), slab)
+        summed = self.summed.due(self._rare(together, hashes, rare), slab)
         return TotalsFed(self, counted, summed)
 
-    def _limbs(
-        self, operand: pa.Array, rows: Ints, counts: Ints, *, squared: bool
-    ) -> tuple[Ints, Ints, Ints]:
-        """Split the values of some rows; those that are not finite are counted instead."""
-        values = operand.take(pa.array(rows))
-        match kind_of(values.type):
-            case "integer" if not squared:
-                words = values.cast(pa.int64()).to_numpy()[:, None]
-                return exact.split_words(words, exact.ZERO_LIMB, rows)
-            case "decimal" if not squared:
-                return exact.split_words(words_of(values), exact.ZERO_LIMB, rows)
-            case _:
-                doubles: Floats = values.cast(pa.float64()).to_numpy()
-        finite = np.isfinite(doubles)
-        if not finite.all():
-            for column, odd in enumerate(
-                (np.isnan(doubles), doubles == np.inf, doubles == -np.inf)
-            ):
-                counts[rows[odd], column + 1] = counts[rows[odd], 0]
-            doubles, rows = doubles[finite], rows[finite]
-        found = exact.split_doubles(doubles, rows)
-        if not squared:
-            return found
-        owners, places, limbs = exact.split_squares(doubles, rows)
-        return (
-            np.concatenate((found[0], owners)),
-            np.concatenate((found[1], places + _FIRST_SQUARE)),
-            np.concatenate((found[2], limbs)),
-        )
-
-    def _sums(
-        self,
-        together: Timed,
-        hashes: np.ndarray,
-        partials: Ints,
-        limbs: list[tuple[int, Ints, Ints, Ints]],
-        given: Timed,
+    def _rare(
+        self, together: Timed, hashes: Hashes, limbs: list[tuple[int, Ints, Ints, Ints]]
     ) -> Events:
-        """Add up limbs of one place of rows that come and go together."""
-        width = 1 << 10
-        codes = [
-            (partials[rows] * len(self.aggregates) + slot) * width + places
-            for slot, rows, places, _ in limbs
-        ]
-        values = [each * given.weights[rows] for _, rows, _, each in limbs]
-        code = np.concatenate(codes) if codes else np.zeros(0, np.int64)
-        value = np.concatenate(values) if values else np.zeros(0, np.int64)
+        """Return limbs that have no column, each as a row."""
+        n_slots = max(len(self.aggregates), 1)
+        codes = [(of * n_slots + slot) * _WIDTH + places for slot, of, places, _ in limbs]
+        none = np.zeros(0, np.int64)
+        code = np.concatenate([none, *codes])
+        value = np.concatenate([none, *(each for _, _, _, each in limbs)])
         numbers, firsts = number_hashes(code.astype(np.uint64))
         totals = add_by_number(numbers, value[:, None], len(firsts))
         code = code[firsts]
-        partial, slot = code // width // max(len(self.aggregates), 1), code // width
-        slot = slot % max(len(self.aggregates), 1)
+        partial = code // _WIDTH // n_slots
         columns = [
             *take_rows(together.rows, partial).columns,
-            pa.array(slot.astype(np.int32)),
-            pa.array((code % width).astype(np.int32)),
+            pa.array((code // _WIDTH % n_slots).astype(np.int32)),
+            pa.array((code % _WIDTH).astype(np.int32)),
         ]
         rows = rows_of(columns, self.summed.schema.names, len(code))
         timed = Timed(rows, together.starts[partial], together.ends[partial], np.ones_like(code))
         return events_of(timed, totals, hashes[partial])
+
+
+def _count_odd(changes: Ints, of: Ints, doubles: Floats, weights: Ints, slot: Slot) -> None:
+    """Count what is not finite."""
+    tests = (np.isnan(doubles), doubles == np.inf, doubles == -np.inf)
+    for column, odd in enumerate(tests, slot.at + 1):
+        rows = np.flatnonzero(odd)
+        add_into(changes, of[rows], np.full(len(rows), column), weights[rows])
+
+
+def _split_whole(values: pa.Array) -> tuple[Ints, Ints, Ints]:
+    """Split whole numbers and decimals into limbs."""
+    rows = np.arange(len(values))
+    if kind_of(values.type) == "decimal":
+        return exact.split_words(words_of(values), exact.ZERO_LIMB, rows)
+    words = values.cast(pa.int64()).to_numpy()[:, None]
+    return exact.split_words(words, exact.ZERO_LIMB, rows)
+
+
+def _split_doubles(doubles: Floats, *, squared: bool) -> tuple[Ints, Ints, Ints]:
+    """Split doubles into limbs, and with them their squares."""
+    rows = np.arange(len(doubles))
+    found = exact.split_doubles(doubles, rows)
+    if not squared:
+        return found
+    owners, places, limbs = exact.split_squares(doubles, rows)
+    return (
+        np.concatenate((found[0], owners)),
+        np.concatenate((found[1], places + _FIRST_SQUARE)),
+        np.concatenate((found[2], limbs)),
+    )
 
 
 @dataclass(slots=True)
@@ -177,10 +232,15 @@ class TotalsFed:
             self.n_rows = counts[:, 0]
         sums = self._sums(entries, slab)
         found = {}
-        for slot, aggregate in enumerate(self.totals.aggregates):
-            at = 1 + _PER_SLOT * slot
-            mine = counts[:, at : at + _PER_SLOT]
-            found[aggregate.name] = self._answer(slot, aggregate, mine, sums.get(slot, {}))
+        for number, (aggregate, slot) in enumerate(
+            zip(self.totals.aggregates, self.totals.slots, strict=True)
+        ):
+            mine = np.zeros((len(counts), 4), np.int64)  # values, NaNs, +inf and -inf
+            mine[:, : 1 + 3 * slot.odd] = counts[:, slot.at : slot.limbs_at]
+            limbs = {slot.first + at: counts[:, slot.limbs_at + at] for at in range(slot.n_limbs)}
+            limbs = {place: each for place, each in limbs.items() if each.any()}
+            limbs |= sums.get(number, {})
+            found[aggregate.name] = self._answer(number, aggregate, mine, limbs)
         return found
 
     def _sums(self, entries: Entries, slab: Slab) -> dict[int, dict[int, Ints]]:
@@ -204,7 +264,7 @@ class TotalsFed:
         sums = running_sums(entries.groups, moved, start)
         found: dict[int, dict[int, Ints]] = {}
         for column, code in enumerate(different.tolist()):
-            found.setdefault(code // 1024, {})[code % 1024] = sums[:, column]
+            found.setdefault(code // _WIDTH, {})[code % _WIDTH] = sums[:, column]
         return found
 
     def _answer(

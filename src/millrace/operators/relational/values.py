@@ -71,7 +71,7 @@ class Values:
             columns.insert(-1, by)
         rows = rows_of(columns, self.ledger.schema.names, len(given))
         valued = given.with_rows(rows).take(np.flatnonzero(mask))
-        together, changes, _ = added_up(valued, valued.rows, valued.weights[:, None])
+        together, changes = added_up(valued, valued.rows)
         hashes = hashes_of(together.rows.select(self.keys.names), self.place)
         return ValuesFed(self, self.ledger.due(events_of(together, changes, hashes), slab))
 
