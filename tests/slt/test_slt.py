@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from millrace.testing.slt import read_script
+from millrace.testing.slt import Statement, read_script
 from millrace.testing.slt_inprocess import InProcessDriver
 from millrace.testing.slt_report import bless
 from millrace.testing.slt_runner import Runner
-from millrace.testing.slt_ways import DEFAULT, WAYS, Way
+from millrace.testing.slt_ways import DEFAULT, PLANS, WAYS, Way
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.rglob("*.slt"))
@@ -43,3 +43,17 @@ def test_every_way_runs_enough_files(way: Way) -> None:
     n_files = sum(way.takes(path) for path in FILES)
 
     assert n_files == len(FILES) if way == DEFAULT else n_files >= 15
+
+
+def test_there_are_enough_cases_of_queries_that_are_more_than_selections() -> None:
+    """A case is a query with all that it answers, or with the message that refuses it."""
+    steps = [
+        step
+        for directory in PLANS
+        for path in (HERE / directory).rglob("*.slt")
+        for step in read_script(path).steps
+        if isinstance(step, Statement) and step.word == "query"
+    ]
+
+    assert sum(step.error is None for step in steps) >= 400
+    assert sum(step.error is not None for step in steps) >= 40

@@ -265,7 +265,8 @@ class RunState:
     def of(self, store: str, schema: pa.Schema, keys: Hashes, after: int) -> pa.RecordBatch:
         """Return the rows of some keys whose time is greater than `after`."""
         pieces = self.held.get(self.prefix + store, ())
-        tables = [read_keys(self.root, piece, keys, after) for piece in pieces]
+        ascending = np.unique(keys)
+        tables = [read_keys(self.root, piece, ascending, after) for piece in pieces]
         return _batch(tables, schema)
 
     @property

@@ -51,7 +51,7 @@ def outline(plan: Relation | Stream) -> str:
             return f"{kind}({outline(relation)}{ticking})"
         case Windowed(stream, window, alias):
             shown = outline(stream)
-            return f"{shown}[{_window(window)}]" + ("" if alias == shown else f" as {alias}")
+            return f"{shown}[{window_text(window)}]" + ("" if alias == shown else f" as {alias}")
         case Table(name, alias):
             return f"table {name}" + ("" if alias == name else f" as {alias}")
         case _:
@@ -63,57 +63,62 @@ def _operator(
 ) -> str:
     match plan:
         case Filter(given, condition):
-            return f"filter({outline(given)}, {_term(condition)})"
+            return f"filter({outline(given)}, {term_text(condition)})"
         case Project(given, outputs):
-            return f"project({outline(given)}, {', '.join(map(_output, outputs))})"
+            return f"project({outline(given)}, {', '.join(map(output_text, outputs))})"
         case Join(kind, left, right, condition):
-            on = "" if condition is None else f", {_term(condition)}"
+            on = "" if condition is None else f", {term_text(condition)}"
             name = "join" if kind == "inner" else f"{kind}_join"
             return f"{name}({outline(left)}, {outline(right)}{on})"
         case Group(given, keys, aggregates):
-            parts = [*map(_output, keys), *map(_aggregate, aggregates)]
+            parts = [*map(output_text, keys), *map(aggregate_text, aggregates)]
             return f"group({', '.join([outline(given), *parts])})"
         case Distinct(given):
             return f"distinct({outline(given)})"
         case Combined(kind, left, right, keep_all):
             return f"{kind}{'_all' if keep_all else ''}({outline(left)}, {outline(right)})"
         case Asked(given, name, kind, subquery, operands):
-            row = ", ".join(map(_term, operands))
+            row = ", ".join(map(term_text, operands))
             what = {"in": f"{row if len(operands) == 1 else f'({row})'} in"}.get(kind, kind)
             return f"asked({outline(given)}, {name} = {what} {outline(subquery)})"
         case Top(given, order, limit, offset):
-            by = "".join(f", {_order(each)}" for each in order)
+            by = "".join(f", {order_text(each)}" for each in order)
             behind = f" behind {offset}" if offset else ""
             return f"top({outline(given)}, {limit}{behind}{by})"
         case _:
             assert_never(plan)
 
 
-def _term(node: Expression) -> str:
+def term_text(node: Expression) -> str:
+    """Print an expression."""
     return _NAME.sub(r"\1", to_text(node))
 
 
-def _output(output: Output) -> str:
-    value = _term(output.value)
+def output_text(output: Output) -> str:
+    """Print a computed column."""
+    value = term_text(output.value)
     return value if value == output.name else f"{value} as {output.name}"
 
 
-def _aggregate(node: Aggregate) -> str:
-    operands = ["*" if node.operand is None else _term(node.operand)]
-    operands += [] if node.by is None else [f"by {_term(node.by)}"]
+def aggregate_text(node: Aggregate) -> str:
+    """Print an aggregate."""
+    operands = ["*" if node.operand is None else term_text(node.operand)]
+    operands += [] if node.by is None else [f"by {term_text(node.by)}"]
     operands += [] if node.fraction is None else [f"{node.fraction:g}"]
     distinct = "distinct " if node.distinct else ""
-    where = "" if node.where is None else f" where {_term(node.where)}"
+    where = "" if node.where is None else f" where {term_text(node.where)}"
     return f"{node.kind}({distinct}{', '.join(operands)}{where}) as {node.name}"
 
 
-def _order(order: Order) -> str:
-    shown = _term(order.value) + (" desc" if order.descending else "")
+def order_text(order: Order) -> str:
+    """Print what rows are ordered by."""
+    shown = term_text(order.value) + (" desc" if order.descending else "")
     small = order.nulls_first != order.descending  # NULL is the least value by default
     return shown if small else shown + (" nulls first" if order.nulls_first else " nulls last")
 
 
-def _window(window: Window) -> str:
+def window_text(window: Window) -> str:
+    """Print a window, without its brackets."""
     if window == Window("range", 0):
         return "now"
     show = print_duration if window.kind == "range" else str

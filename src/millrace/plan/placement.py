@@ -102,6 +102,10 @@ class Placing:
         """Return the columns of a stream in which the value that decides is found."""
         return frozenset().union(*(way.found for way in self._stream(stream)))
 
+    def ways(self, node: Relation) -> list[Spread]:
+        """Return the ways to spread what a relation is made of; those with nothing found end it."""
+        return self._relation(node)
+
     def _allowed(self, name: str, columns: Iterable[str]) -> list[str]:
         return [each for each in columns if self.chosen is None or self.chosen.get(name) == each]
 

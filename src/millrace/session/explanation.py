@@ -5,21 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from millrace.engine import facts
-from millrace.engine.feeds import FeedSpec
 from millrace.index.atoms import Analysis, Analyst, Atom
 from millrace.index.text.group import has_text_tests
 from millrace.index.text.needles import access_clause
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
-from millrace.plan.outline import outline
-from millrace.plan.placement import EVERYWHERE
 from millrace.plan.spelling import to_text
-from millrace.session.planning import planned_feed
+from millrace.session.plan_explanation import explain_plan
 from millrace.session.query import Query
 from millrace.session.template import Template
 
 if TYPE_CHECKING:
-    from millrace.lang.relational.bound import BoundRelation
     from millrace.session.session import Session
 
 
@@ -30,30 +26,6 @@ def explain_selection(session: Session, selection: Selection) -> str:
     return "\n".join(lines)
 
 
-def explain_relation(session: Session, bound: BoundRelation) -> str:
-    """Explain a query that is more than a selection and is not registered."""
-    feed = planned_feed("query", bound.plan, session, 0)
-    lines = [f"query    {' '.join(bound.expanded.split())}", *_placed(feed)]
-    lines += [f"caution  {each.message}" for each in bound.cautions]
-    return "\n".join(lines)
-
-
-def _placed(feed: FeedSpec) -> list[str]:
-    """Say what the plan of a feed does, and where."""
-    plan = feed.plan
-    assert plan is not None, "only a plan is placed"
-    lines = [f"plan     {outline(each)}" for each in plan.told]
-    lines += [f"stream   {name}: read in slabs of complete time" for name in plan.sources]
-    lines += [
-        f"table    {name}: its changes take effect where a slab begins" for name in plan.tables
-    ]
-    if plan.columns is None:
-        return [*lines, "shards   one: the rows of no column can be told apart"]
-    columns = [f"{name} everywhere" if column == EVERYWHERE else f"{name} by {column}"
-               for name, column in plan.columns]  # fmt: skip
-    return [*lines, f"shards   all: {', '.join(columns)}"]
-
-
 def explain_query(session: Session, name: str, *, analyze: bool = False) -> str:
     """Explain a standing query or template; with `analyze`, with what it has done."""
     found = session.standing(name)
@@ -61,8 +33,8 @@ def explain_query(session: Session, name: str, *, analyze: bool = False) -> str:
     catalog = registry.catalog
     feed = found.feed
     if feed.plan is not None:
-        lines = [f"query    {' '.join(feed.text.split())}", *_placed(feed)]
-        return "\n".join([*lines, *(_measured(session, found) if analyze else [])])
+        lines = explain_plan(session, feed)
+        return "\n".join(lines + (_measured(session, found) if analyze else []))
     sizes = registry.family_sizes()
     families = [
         (catalog.families[key], n)

@@ -81,16 +81,21 @@ def bound_relation(query: str | Parsed, session: Session) -> BoundRelation:
     """Return the plan of a query over the streams, tables and views of a session."""
     from millrace.lang.relational.bound import bind_relational  # noqa: PLC0415  slow to import
 
-    times = {each.name: each.time for each in session.streams.values()}
-    return bind_relational(query, declared_in(session), views=views_in(session), times=times)
+    views, times = views_in(session), times_in(session)
+    return bind_relational(query, declared_in(session), views=views, times=times)
 
 
 def bound_any(query: Parsed, session: Session) -> Selection | BoundRelation:
     """Return a query of a session as a selection if it is one, else as a plan."""
     from millrace.lang.relational.bound import bind_any  # noqa: PLC0415  slow to import
 
-    times = {each.name: each.time for each in session.streams.values()}
-    return bind_any(query, declared_in(session), views=views_in(session), times=times)
+    views, times = views_in(session), times_in(session)
+    return bind_any(query, declared_in(session), views=views, times=times)
+
+
+def times_in(session: Session) -> dict[str, str]:
+    """Return the column of each stream that holds its time."""
+    return {each.name: each.time for each in session.streams.values()}
 
 
 def views_in(session: Session) -> dict[str, View]:

@@ -50,10 +50,11 @@ from millrace.operators.select import matching, project
 from millrace.plan.bind import output_schema
 from millrace.plan.nodes import Selection
 from millrace.schema import type_name
-from millrace.session.explanation import explain_query, explain_relation, explain_selection
+from millrace.session.explanation import explain_query, explain_selection
 from millrace.session.following import read_rows
 from millrace.session.listing import listed
 from millrace.session.parameter_rows import constants_table
+from millrace.session.plan_explanation import explain_relation
 from millrace.session.planning import bound_any
 from millrace.session.query import Query
 from millrace.session.relations import declare_table, declare_view
@@ -133,7 +134,7 @@ class Script:
                 self.session.query(str(query), name=name, into=into, unbounded=unbounded)
                 return f'query "{name}" stands'
             case CreateTemplate(name, parameters, query):
-                self._bound(query, dict(parameters))
+                self._selection(query, dict(parameters))
                 self.session.template(name, str(query), dict(parameters))
                 return f'template "{name}" is declared'
             case InsertRows() | InsertFile() | UpdateRows() | DeleteRows():
@@ -311,8 +312,8 @@ class Script:
             return explain_selection(self.session, bound)
         return explain_relation(self.session, bound)
 
-    def _bound(self, query: Parsed, parameters: dict[str, str]) -> Selection:
-        """Bind a query as it stands in the script, so that an error is shown there."""
+    def _selection(self, query: Parsed, parameters: dict[str, str]) -> Selection:
+        """Bind the query of a template, which is a selection."""
         schemas = {name: each.schema for name, each in self.session.streams.items()}
         return bind_query(query, schemas, self.session.function_types, parameters)
 

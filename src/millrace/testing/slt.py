@@ -18,10 +18,23 @@
     at 1  trades  CRUX 15
     ----
 
+    query held: SELECT symbol FROM trades [RANGE 5 SECONDS]
+    at 2  trades  ACME 12
+    at 4  trades  BOLT 25
+    end 20
+    ----  held    2: + ACME | 4: BOLT | 7+: - ACME | 9+: BOLT
+
 A statement goes on where the next line is indented. `error:` after a statement says that it is
-refused, with a message that holds the text. An instant is one or more `at` lines and what follows
-them: for each query `+` before a row in time, `~` before a late one, `!` and a text if it
-failed; `----` alone means that nobody answers. Order does not matter within an instant.
+refused, with a message that holds the text; one that begins with `CQL002 at 1:8` with that code,
+and there. An instant is one or more `at` lines and what follows them: for each query `+` before a
+row in time, `~` before a late one, `!` and a text if it failed; `----` alone means that nobody
+answers, and so does the next instant. Order does not matter within an instant.
+
+A query that is more than a selection answers when time has passed, so each of its answers says at
+which instant, and these lines may stand behind any of them: `+` before a row that comes, `-` before
+one that goes. The instant and the sign are those before if they are missing; `7+` is a microsecond
+after 7, `7++` two. `end 20` lets time go on to 20 in all streams, by a row of NULLs that is as late
+as the delay lets it be: whatever is before 20 is complete then.
 
 A stream has two columns more than it says: `at`, the time of the instant (`@` at the end of a row
 gives it another one, `@NULL` none), and `nth`, which counts the rows of the file. The queries of a
@@ -45,8 +58,9 @@ _QUERY = re.compile(r"(?P<name>\w+)(?:\s+into\s+(?P<more>\w+))?\s*:\s*(?P<text>.
 _TEMPLATE = re.compile(r"(?P<name>\w+)\s*\((?P<more>.*?)\)\s*:\s*(?P<text>.*)", re.DOTALL)
 _CHANGE = re.compile(r"(?P<name>\w+)\s*(?P<text>.*)", re.DOTALL)
 _AT = re.compile(r"at\s+(-?[\d.]+)(?:\s+(\w+)(?:\s+(.*))?)?", re.DOTALL)
-_ANSWER = re.compile(r"([^\s+~!]+)\s*([+~!].*)", re.DOTALL)
-_SIGNED = re.compile(r"\s*([+~])\s*(.*)", re.DOTALL)
+_END = re.compile(r"end\s+(-?[\d.]+)")
+_ANSWER = re.compile(r"(\w+(?:#\d+)?)\s*((?:[+~!]|-?[\d.]+\+*:).*)", re.DOTALL)
+_SIGNED = re.compile(r"\s*(?:(-?[\d.]+\+*):)?\s*(?:([+~]|-(?=\s)))?\s*(.*)", re.DOTALL)
 _TOKEN = re.compile(r"\s*([xe]?'(?:[^']|'')*'|[^\s|()']+)")
 
 Tokens: TypeAlias = tuple[str, ...]
@@ -82,7 +96,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What one query is to answer: signs and rows, or the text of a failure."""
+    """What one query is to answer: signs and rows, or the text of a failure.
+
+    A sign has the instant before it where the file says one: `7+: -`.
+    """
 
     name: str
     rows: tuple[tuple[str, Tokens], ...] = ()
@@ -91,7 +108,10 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """Rows that arrive together, and the answers; these stand in the lines `[first, stop)`."""
+    """Rows that arrive together, and the answers; these stand in the lines `[first, stop)`.
+
+    At one that `ends` time goes on in all streams.
+    """
 
     line: int
     time: str
@@ -99,6 +119,7 @@ class Instant:
     expected: tuple[Expected, ...]
     first: int
     stop: int
+    ends: bool = False
 
 
 Step: TypeAlias = Statement | Instant
@@ -172,10 +193,10 @@ def _pieces(script: Script) -> list[_Piece]:
 def _step(script: Script, pieces: list[_Piece], at: int) -> int:
     """Read one step; return where the next one begins."""
     word, _, rest = pieces[at].text.partition(" ")
-    if word == "at":
+    if word in ("at", "end"):
         return _instant(script, pieces, at)
     if word not in _WORDS:
-        script.fail(pieces[at].first, f'"{word}" is none of at, {", ".join(_WORDS)}')
+        script.fail(pieces[at].first, f'"{word}" is none of at, end, {", ".join(_WORDS)}')
     error, error_line, following = None, 0, at + 1
     if following < len(pieces) and pieces[following].text.startswith("error:"):
         error_line = pieces[following].first
@@ -197,19 +218,23 @@ def _statement(
 
 
 def _instant(script: Script, pieces: list[_Piece], at: int) -> int:
-    line, time, rows = pieces[at].first, "", []
-    while at < len(pieces) and pieces[at].text.startswith("at "):
-        found = _AT.fullmatch(pieces[at].text)
-        if found is None:
-            script.fail(pieces[at].first, "an instant is written: at 5 stream row | row")
-        if time and found[1] != time:
-            script.fail(pieces[at].first, "what is expected of the instant before is missing")
-        time = found[1]
-        if found[2]:
+    line, rows = pieces[at].first, []
+    ends = pieces[at].text.startswith("end ")
+    found = (_END if ends else _AT).fullmatch(pieces[at].text)
+    if found is None:
+        script.fail(line, "an instant is written: at 5 stream row | row, the last one: end 20")
+    time = found[1]
+    while found is not None and found[1] == time:
+        if not ends and found[2]:
             rows.append((found[2], _rows(script, pieces[at].first, found[3] or "")))
         at += 1
+        more = not ends and at < len(pieces) and pieces[at].text.startswith("at ")
+        found = _AT.fullmatch(pieces[at].text) if more else None
+        if more and found is None:
+            script.fail(pieces[at].first, "an instant is written: at 5 stream row | row")
     first = stop = pieces[at - 1].stop
-    if at == len(pieces) or not pieces[at].text.startswith(_RULE):
+    following = "" if at == len(pieces) else pieces[at].text
+    if not following.startswith((_RULE, "at ", "end ")):
         script.fail(line, "what is expected of the instant is missing; ---- expects nothing")
     expected = []
     while at < len(pieces) and pieces[at].text.startswith(_RULE):
@@ -218,7 +243,7 @@ def _instant(script: Script, pieces: list[_Piece], at: int) -> int:
         if told:
             expected.append(_expected(script, pieces[at].first, told))
         at += 1
-    script.steps.append(Instant(line, time, tuple(rows), tuple(expected), first, stop))
+    script.steps.append(Instant(line, time, tuple(rows), tuple(expected), first, stop, ends))
     return at
 
 
@@ -240,14 +265,15 @@ def _expected(script: Script, line: int, text: str) -> Expected:
     name, answer = found.groups()
     if answer.startswith("!"):
         return Expected(name, failure=answer[1:].strip())
-    rows, sign = [], "+"
+    rows, time, sign = [], "", "+"
     for each in _parts(answer):
         signed = _SIGNED.fullmatch(each)
-        sign, rest = signed.groups() if signed else (sign, each)
-        tokens = tokens_of(rest)
+        assert signed is not None, "every text may be without a sign"
+        time, sign = signed[1] or time, signed[2] or sign
+        tokens = tokens_of(signed[3])
         if tokens is None:
-            script.fail(line, f"a quote is not closed in {rest.strip()!r}")
-        rows.append((sign, tokens))
+            script.fail(line, f"a quote is not closed in {signed[3].strip()!r}")
+        rows.append((f"{time}: {sign}" if time else sign, tokens))
     return Expected(name, tuple(rows))
 
 

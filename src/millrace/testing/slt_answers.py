@@ -1,7 +1,8 @@
 """The answers of a `.slt` file's queries, as sinks get them, by the names of the file.
 
 Three sinks want the same answers in three forms. They must tell the same: as many rows as the
-counts say, and the same rows of the same queries as the sets say.
+counts say, and the same rows of the same queries as the sets say. What is more than a selection is
+told as rows only, each with its instant.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import pyarrow as pa
 
 from millrace.connectors.sinks import MemorySink
 from millrace.engine import facts
+from millrace.engine.plans import CHANGE
+from millrace.testing.slt_plans import signed
 
 if TYPE_CHECKING:
     from millrace.session import Session
     from millrace.testing.slt_world import Answer
 
-_OURS = ("_query", "_queries", "_time", "_late", "_epoch")
+_OURS = ("_query", "_queries", "_time", "_late", "_epoch", CHANGE)
 
 
 class Ledger:
@@ -50,6 +53,13 @@ class Ledger:
     def take(self, sinks: Sequence[MemorySink], session: Session) -> None:
         """Take in what sinks got since they were last looked at; check that they agree."""
         rows, counts, sets = (self._fresh(sink, session) for sink in sinks)
+        feeds = session.engine.registry.catalog.feeds
+        plans = {name for name, each in feeds.items() if each.plan is not None}
+        for feed, table in rows:
+            if feed in plans:
+                found = self._found.setdefault(self._name(feed, None), [])
+                found += [(_sign_in_time(row), _values(row)) for row in _micros(table)]
+        rows = [each for each in rows if each[0] not in plans]
         told = [answer for feed, table in rows for answer in self._rows(feed, table)]
         n_rows = Counter(name for name, _, _ in told)
         counted: Counter[str] = Counter()
@@ -108,6 +118,17 @@ class Ledger:
 
 def _sign(row: dict[str, Any]) -> str:
     return "~" if row["_late"] else "+"
+
+
+def _micros(table: pa.Table) -> list[dict[str, Any]]:
+    times = table.column("_time").cast(pa.int64())
+    at = table.column_names.index("_time")
+    rows: list[dict[str, Any]] = table.set_column(at, "_time", times).to_pylist()
+    return rows
+
+
+def _sign_in_time(row: dict[str, Any]) -> str:
+    return signed(row["_time"], "-" if row.get(CHANGE) == -1 else "+")
 
 
 def _values(row: dict[str, Any]) -> tuple[object, ...]:

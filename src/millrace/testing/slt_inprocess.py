@@ -52,7 +52,7 @@ class InProcessDriver:
 
     def ask(self, name: str, asked: str | Selection, into: str) -> None:
         """Register a query."""
-        query = self._session.query(asked, name=name, into=into or None)
+        query = self._session.query(asked, name=name, into=into or None, unbounded=True)
         self._ledger.owner(query.id, name, query.feed.name)
         self._crash()
 

@@ -7,10 +7,11 @@ the oracle agrees.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from millrace.testing.slt import Instant, Script, Statement
+from millrace.testing.slt_plans import when
 from millrace.testing.slt_values import write_row
 from millrace.testing.slt_world import Answer
 
@@ -35,7 +36,8 @@ def bless(script: Script, report: Report) -> str:
     """Return the text of a file with what was found in place of what it expected."""
     lines = list(script.lines)
     places: list[tuple[int, int, list[str]]] = [
-        (instant.first, instant.stop, _blessed(found)) for instant, found in report.found
+        (instant.first, instant.stop, _blessed(found, bare=instant.first == instant.stop))
+        for instant, found in report.found
     ]
     places += [
         (step.error_line, step.error_line + 1, [f"error: {message}"])
@@ -47,18 +49,45 @@ def bless(script: Script, report: Report) -> str:
     return "\n".join(lines)
 
 
-def _blessed(found: Answers) -> list[str]:
+def _blessed(found: Answers, *, bare: bool) -> list[str]:
+    """Write answers; where nothing was written and nothing is to be, nothing."""
     width = max((len(name) for name in found), default=0)
     lines = []
     for name in sorted(found):
-        shown = " | ".join(sorted(_shown(each) for each in found[name]))
-        lines.append(f"----  {name:<{width}} {shown}")
-    return lines or ["----"]
+        ordered = sorted(found[name], key=lambda each: (when(each), _shown(each)))
+        lines.append(f"----  {name:<{width}} {' | '.join(_terse(ordered))}")
+    return lines or ([] if bare else ["----"])
+
+
+def _terse(answers: Sequence[Answer]) -> list[str]:
+    """Write answers one after another; an instant stands before the first of it."""
+    shown, before = [], ""
+    for each in answers:
+        time = each[0].rpartition(": ")[0]
+        text = _shown(each)
+        shown.append(text.removeprefix(f"{time}: ") if time and time == before else text)
+        before = time
+    return shown
 
 
 def _shown(answer: Answer) -> str:
     sign, values = answer
     return f"! {values[0]}" if sign == "!" else f"{sign} {write_row(values)}"
+
+
+def parted(answers: Answers, plans: Container[str]) -> tuple[Answers, Answers]:
+    """Part the answers of selections from those of other queries.
+
+    A query that fails tells no more than that: what it had told before depends on when.
+    """
+    early: Answers = {}
+    late: Answers = {}
+    for name, some in answers.items():
+        (late if name in plans else early)[name] = some
+    for name, some in late.items():
+        failed = [each for each in some if each[0] == "!"]
+        late[name] = failed or some
+    return early, late
 
 
 def union(parts: Sequence[Answers]) -> Answers:

@@ -1,8 +1,9 @@
 """Running a `.slt` file in one way: statements and rows to the engine, its answers to the judges.
 
-There are two judges. The oracle says what standing selections mean (`slt_world`); the file says
-what its author expects. What is found must please both, and be told alike by all three forms of
-answers: rows, counts and sets.
+There are two judges. The oracle says what standing queries mean (`slt_world`); the file says what
+its author expects. What is found must please both, and be told alike by all three forms of answers
+of selections: rows, counts and sets. What other queries answer is judged at the end, since it is
+told with its instants and does not depend on when it is told.
 
 With `bless`, what the file expects is written anew as it was found, unless the oracle disagrees.
 """
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from millrace.errors import MillraceError
+from millrace.lang.errors import LanguageError
 from millrace.plan.nodes import Selection
 from millrace.schema import Schema
 from millrace.testing.oracle.epochs import Epoch
@@ -30,7 +32,8 @@ from millrace.testing.slt import (
     Step,
 )
 from millrace.testing.slt_constants import constants_of, numbered, parameters_of
-from millrace.testing.slt_report import Answers, Report, differing, union
+from millrace.testing.slt_plans import read_sign
+from millrace.testing.slt_report import Answers, Report, differing, parted, union
 from millrace.testing.slt_values import micros_of, read_array, read_value
 from millrace.testing.slt_ways import Way
 from millrace.testing.slt_world import Answer, Template, World, normal
@@ -111,12 +114,24 @@ class Runner:
     def judge(self) -> None:
         """Compare what was found with the oracle and with the file."""
         outcome = self.world.outcome()
-        number = 0
-        for instants, found in self._groups:
+        number, groups = 0, [*self._groups]
+        found_late: list[Answers] = []
+        written_late: list[Answers] = []
+        for instants, answers in groups:
+            found, later = parted(answers, self.world.plans)
+            written, expected = parted(self._written(instants), self.world.plans)
             told = union(outcome[number : number + len(instants)])
             number += len(instants)
+            found_late.append(later)
+            written_late.append(expected)
+            if number == len(outcome):
+                found, written, told = (
+                    union([found, *found_late]),
+                    union([written, *written_late]),
+                    union([told, self.world.outcome_of_plans()]),
+                )
             self._compare(instants, found, told, "the oracle")
-            self._compare(instants, found, self._written(instants), "the file")
+            self._compare(instants, found, written, "the file")
 
     def stretches(self) -> Iterator[list[Step]]:
         """Part the steps: instants that one feed takes, queries in any order, others alone."""
@@ -140,8 +155,11 @@ class Runner:
         try:
             self._perform(step)
         except MillraceError as refused:
-            message = " ".join(str(refused).split())
-            self.report.refused.append((step, refused.message))
+            message, short = " ".join(str(refused).split()), refused.message
+            if isinstance(refused, LanguageError) and str(step.error).startswith("CQL"):
+                place = f"{refused.code} at {refused.line}:{refused.column} "
+                message, short = place + message, place + short
+            self.report.refused.append((step, short))
             if step.error is None:
                 self._problem(step.line, f"was refused: {message}")
             elif step.error not in message:
@@ -157,17 +175,31 @@ class Runner:
                 columns = f"{step.text}, {TIME} timestamp, {PLACE} bigint"
                 world.streams[name] = driver.declare(name, Schema.of(columns), step.more)
             case "query":
-                asked = step.text if self.way.lifting else world.bound(step.text)
-                driver.ask(name, asked, step.more)
-                world.ask(name, world.bound(step.text), {})
+                self._ask(name, step.text, step.more)
             case "template":
                 parameters = parameters_of(step.more)
                 driver.template(name, step.text, parameters)
-                world.templates[name] = Template(world.bound(step.text, parameters), parameters)
+                selection = world.selection(step.text, parameters)
+                world.templates[name] = Template(selection, parameters)
             case "insert" | "update":
                 self._constants(step)
             case _:
                 self._end(step)
+
+    def _ask(self, name: str, text: str, into: str) -> None:
+        """Register a query; one that is refused is refused by whom it is asked of."""
+        world, driver = self.world, self.driver
+        try:
+            bound = world.bound(text)
+        except MillraceError:
+            driver.ask(name, text, into)
+            raise
+        if isinstance(bound, Selection):
+            driver.ask(name, text if self.way.lifting else bound, into)
+            world.ask(name, bound, {})
+        else:
+            driver.ask(name, text, into)
+            world.ask_plan(name, bound)
 
     def _constants(self, step: Statement) -> None:
         """Insert queries into a template, or change one of them."""
@@ -219,7 +251,7 @@ class Runner:
 
     def _rows_of(self, instant: Instant) -> list[Fed]:
         """Read the rows of an instant, each by the types of its stream."""
-        found: list[Fed] = []
+        found: list[Fed] = self._ends(instant) if instant.ends else []
         for stream, rows in instant.rows:
             if stream not in self.world.streams:
                 self.script.fail(instant.line, f'stream "{stream}" is not declared')
@@ -234,6 +266,16 @@ class Runner:
                 self._n_rows += 1
                 values[TIME] = micros_of(instant.time if row.time is None else row.time)
                 found.append((stream, {**values, PLACE: self._n_rows}))
+        return found
+
+    def _ends(self, instant: Instant) -> list[Fed]:
+        """Return a row of NULLs for each stream, so late that nothing before it is open."""
+        found: list[Fed] = []
+        for name, spec in self.world.streams.items():
+            self._n_rows += 1
+            time = (micros_of(instant.time) or 0) + spec.delay
+            row = dict.fromkeys(spec.schema.names)
+            found.append((name, {**row, TIME: time, PLACE: self._n_rows}))
         return found
 
     def _value(self, line: int, token: str, arrow: pa.DataType) -> object:
@@ -266,7 +308,7 @@ class Runner:
             values = [
                 read_value(token, each.type) for token, each in zip(tokens, schema, strict=True)
             ]
-            yield sign, normal(values, schema)
+            yield read_sign(sign), normal(values, schema)
 
     def _compare(self, instants: list[Instant], found: Answers, told: Answers, judge: str) -> None:
         if judge == "the file":

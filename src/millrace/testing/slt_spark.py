@@ -101,7 +101,10 @@ class SparkDriver:
         """Register a query."""
         assert isinstance(asked, str), "on Spark, queries are asked as texts"
         query = self._stage.session.query(
-            self._renamed(asked), name=self._ours(name), into=self._ours(into) if into else None
+            self._renamed(asked),
+            name=self._ours(name),
+            into=self._ours(into) if into else None,
+            unbounded=True,
         )
         self._stage.ledger.owner(query.id, self._ours(name), query.feed.name)
 

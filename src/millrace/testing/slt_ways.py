@@ -1,7 +1,8 @@
 """Ways to run a `.slt` file: whatever is chosen here, the answers may not differ.
 
 The first way runs every file. The others run one in `share` of them, chosen by a digest of the
-name, so that a file is always run in the same ways; what a file checks is run in several.
+name, so that a file is always run in the same ways; what a file checks is run in several. Files of
+queries that are more than selections (`PLANS`) are run in all ways that concern them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ Cut: TypeAlias = Literal["instants", "rows", "random", "whole"]
 
 MOST_ON_SPARK = 15
 
+PLANS = ("cql", "papers")
+"""The directories of queries that are more than selections."""
+
 _PLAIN = Settings(shards=1, spread="never", backoff=0)
+_MERGED = Settings(shards=4, spread="always", merge_at_start=True, backoff=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class Way:
         Whether queries that stand together are registered in random order, an epoch each.
     crashes
         Whether the program dies, and another one goes on, after every step.
+    plans, selections
+        Of which files it is a way.
     """
 
     name: str
@@ -52,9 +59,15 @@ class Way:
     shuffled: bool = False
     crashes: bool = False
     share: int = 1
+    plans: bool = True
+    selections: bool = True
 
     def takes(self, path: Path) -> bool:
         """Say whether a file is run in this way."""
+        if not {*PLANS}.isdisjoint(path.parts):
+            return self.plans
+        if not self.selections:
+            return False
         return crc32(f"{self.name} {path.stem}".encode()) % self.share == 0
 
     @contextmanager
@@ -69,7 +82,7 @@ class Way:
 
 def _forced(access: str) -> Way:
     settings = Settings(shards=1, spread="never", backoff=0, access=access)
-    return Way(access, settings, cut="whole", share=2)
+    return Way(access, settings, cut="whole", share=2, plans=False)
 
 
 def _sharded(n_shards: int) -> Way:
@@ -83,9 +96,10 @@ WAYS = (
     Way("row-by-row", cut="rows", share=2),
     Way("cuts", cut="random", n_tasks=3, share=2),
     Way("at-once", cut="whole", share=2),
-    Way("unshared", lifting=False, share=2),
-    Way("any-order", shuffled=True, share=3),
+    Way("unshared", lifting=False, share=2, plans=False),
+    Way("any-order", shuffled=True, share=3, plans=False),
     Way("crashes", crashes=True, share=3),
+    Way("merged", _MERGED, selections=False),
     *(_forced(access) for access in METHODS),
     *(_sharded(n_shards) for n_shards in (1, 2, 4)),
 )

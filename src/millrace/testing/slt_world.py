@@ -13,14 +13,16 @@ from typing import Any
 import pyarrow as pa
 
 from millrace.engine.streams import StreamSpec
-from millrace.lang.binder import bind_query
+from millrace.lang.relational.bound import BoundRelation, bind_any
 from millrace.plan.bind import output_schema
+from millrace.plan.declared import Declared
 from millrace.plan.nodes import Selection
 from millrace.schema import type_named
 from millrace.testing.oracle.epochs import Asked, Epoch, Row, outcome_of
 from millrace.testing.oracle.selections import Standing
 from millrace.testing.slt import TIME
 from millrace.testing.slt_functions import FUNCTIONS
+from millrace.testing.slt_plans import KnownPlan, answers_of
 
 TYPES = {name: type_named(each.returns) for name, each in FUNCTIONS.items()}
 
@@ -54,15 +56,31 @@ class World:
     streams: dict[str, StreamSpec] = field(default_factory=dict)
     queries: dict[str, Known] = field(default_factory=dict)
     templates: dict[str, Template] = field(default_factory=dict)
+    plans: dict[str, KnownPlan] = field(default_factory=dict)
     answers: dict[str, pa.Schema] = field(default_factory=dict)
     epochs: list[Epoch] = field(default_factory=list)
     _asked: list[Asked] = field(default_factory=list)
     _standing: list[tuple[str, Standing]] = field(default_factory=list)
 
-    def bound(self, text: str, parameters: Mapping[str, str] | None = None) -> Selection:
+    def bound(
+        self, text: str, parameters: Mapping[str, str] | None = None
+    ) -> Selection | BoundRelation:
         """Bind a text over the streams there are."""
         schemas = {name: each.schema for name, each in self.streams.items()}
-        return bind_query(text, schemas, TYPES, parameters or {})
+        declared = Declared(schemas, functions=TYPES)
+        times = dict.fromkeys(schemas, TIME)
+        return bind_any(text, declared, times=times, parameters=parameters or {})
+
+    def selection(self, text: str, parameters: Mapping[str, str]) -> Selection:
+        """Bind the text of a template, which is a selection."""
+        found = self.bound(text, parameters)
+        assert isinstance(found, Selection), "a template is a selection"
+        return found
+
+    def ask_plan(self, name: str, bound: BoundRelation) -> None:
+        """Take in a query that is more than a selection."""
+        self.answers[name] = bound.schema.to_arrow()
+        self.plans[name] = KnownPlan(bound, len(self.epochs))
 
     def ask(self, name: str, selection: Selection, parameters: Mapping[int, Any]) -> None:
         """Take in a query; from the next instant on it is asked."""
@@ -95,6 +113,9 @@ class World:
 
     def drop(self, name: str) -> None:
         """Forget a query."""
+        if name in self.plans:
+            self.plans[name].until = len(self.epochs)
+            return
         self.pause(name)
         del self.queries[name]
 
@@ -117,6 +138,16 @@ class World:
                 culprit, cause = standing.failure
                 told[self._instant_of(culprit)].setdefault(name, []).append(("!", (str(cause),)))
         return told
+
+    def outcome_of_plans(self) -> dict[str, list[Answer]]:
+        """Ask the definition what each query that is more than a selection answers."""
+        return {
+            name: [
+                (sign, values if sign == "!" else normal(values, self.answers[name]))
+                for sign, values in answers_of(plan, self.streams, self.epochs)
+            ]
+            for name, plan in self.plans.items()
+        }
 
     def _instant_of(self, row: Row) -> int:
         """Find the instant in which a row came."""

@@ -13,6 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.index import boxes
+from millrace.kernels.arrays import Ints
+from millrace.operators.relational import windows as relational_windows
+from millrace.operators.relational.timed import Timed
+from millrace.plan.relations import Window
 from millrace.schema import type_named
 from millrace.testing.slt import Instant, SltError, Statement, parse, tokens_of
 from millrace.testing.slt_constants import constants_of
@@ -57,11 +61,10 @@ def test_a_file_is_statements_and_instants() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sream s (a int)", 'small.slt:1: "sream" is none of at, stream'),
+        ("sream s (a int)", 'small.slt:1: "sream" is none of at, end, stream'),
         ("\n  query q: SELECT", "small.slt:2: the line is indented and continues nothing"),
         ("stream s", "small.slt:1: this is not how a stream is written"),
         ("stream s (a int)\nat 0 s 1", "small.slt:2: what is expected of the instant is missing"),
-        ("stream s (a int)\nat 0 s 1\nat 1 s 2\n----", "small.slt:3: what is expected of the inst"),
         ("stream s (a int)\nat 0 s 1 2\n----", "small.slt:2: a row has 2 values for 1 columns"),
         ("stream s (a int)\nat 0 s x\n----", "small.slt:2: x is no int32"),
         ("stream s (a int)\nat 0 t 1\n----", 'small.slt:2: stream "t" is not declared'),
@@ -99,6 +102,77 @@ def test_what_is_expected_and_not_found_is_told_and_blessed(wrong: str, message:
     assert not report.problems
     assert message in "\n".join(report.open_to_doubt)
     assert bless(parse(text), report) == SMALL
+
+
+HELD = """\
+stream s (a text)
+query held: SELECT a FROM s [RANGE 5 SECONDS]
+query later: SELECT a FROM s [ROWS 1]
+at 1  s  x
+at 3  s  y
+end 20
+----  held  1: + x | 3: + y | 6+: - x | 8+: - y
+----  later 1: + x | 3: + y | - x
+"""
+
+
+def test_answers_of_other_queries_have_their_instants() -> None:
+    report = report_of(HELD)
+
+    assert not report.problems + report.open_to_doubt
+    assert bless(parse(HELD), report) == HELD
+
+
+def test_instants_and_signs_need_not_be_repeated() -> None:
+    terse = HELD.replace("1: + x | 3: + y | 6+: - x | 8+: - y", "1: x | 3: y | 6+: - x | 8+: y")
+
+    report = report_of(terse)
+
+    assert not report.problems + report.open_to_doubt
+    assert bless(parse(terse), report) == HELD
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("1: + x | 3: + y | 6+: - x | 9+: - y", "    + 8+: - y    found"),
+        ("1: + x | 3: + y | 6: - x | 8+: - y", "    - 6: - x    the file says so"),
+        ("1: + x | 3: + y | 6+: - x", "    + 8+: - y    found"),
+        ("1: + x | 3: + y | 6+: + x | 8+: - y", "    - 6+: + x    the file says so"),
+    ],
+)
+def test_a_wrong_instant_or_sign_is_noticed(wrong: str, message: str) -> None:
+    report = report_of(HELD.replace("1: + x | 3: + y | 6+: - x | 8+: - y", wrong))
+
+    assert not report.problems
+    assert message in "\n".join(report.open_to_doubt)
+
+
+def test_what_is_not_complete_is_not_told() -> None:
+    report = report_of(HELD.replace("end 20", "end 7"))
+
+    assert "    - 8+: - y    the file says so" in "\n".join(report.open_to_doubt)
+
+
+def test_the_definition_sees_what_the_file_does_not() -> None:
+    """A range that forgets its last instant; blessing must not hide it."""
+    right = relational_windows.by_time
+
+    def broken(window: Window, rows: pa.RecordBatch, times: Ints) -> Timed:
+        timed = right(window, rows, times)
+        return Timed(timed.rows, timed.starts, timed.ends - 1, timed.weights)
+
+    with patch("millrace.operators.relational.plan.by_time", broken):
+        report = report_of(HELD)
+
+    assert any("- 6+: - x    the oracle says so" in each for each in report.problems)
+
+
+def test_a_refusal_may_say_its_code_and_place() -> None:
+    text = "stream s (a int)\nquery q: SELECT b FROM s [ROWS 1]\nerror: CQL002 at 1:8 column"
+
+    assert not report_of(text).open_to_doubt
+    assert report_of(text.replace("1:8", "1:9")).open_to_doubt
 
 
 def test_a_refusal_is_compared_and_blessed() -> None:

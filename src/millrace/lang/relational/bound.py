@@ -32,7 +32,7 @@ from millrace.schema import Schema
 
 __all__ = ["BEYOND_SELECTIONS", "BoundRelation", "Caution", "View", "bind_any", "bind_relational"]
 
-BEYOND_SELECTIONS = (NOT_YET, "CQL006", "CQL021", "CQL050", "CQL070")
+BEYOND_SELECTIONS = (NOT_YET, "CQL006", "CQL020", "CQL021", "CQL050", "CQL070")
 """With what a query is refused as a selection that may be more than one."""
 
 

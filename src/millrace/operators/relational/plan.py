@@ -110,6 +110,15 @@ class Plan:
         """Return the stores that the operators use, with their columns."""
         return {name: schema for each in self._operators for name, schema in each.stores().items()}
 
+    def owners(self) -> dict[str, Relation | Stream]:
+        """Return whose each store is."""
+        relations: dict[str, Relation | Stream] = {
+            f"r{at}": node for at, node in enumerate(self._relations)
+        }
+        streams = {f"s{at}": node for at, node in enumerate(self._streams)}
+        named = {**relations, **streams}
+        return {store: named[store.partition(".")[0]] for store in self.stores()}
+
     def _keep(self, operator: Kept) -> Kept:
         """Note an operator that has stores."""
         self._operators.append(operator)

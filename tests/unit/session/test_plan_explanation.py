@@ -1,0 +1,161 @@
+"""EXPLAIN of queries that are more than selections, word for word, and such queries in scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millrace.cli import check, explain
+from millrace.cli.dry_run import DryScript, dry_run
+from millrace.cli.main import main
+from millrace.errors import MillraceError
+from millrace.lang.errors import LanguageError
+from millrace.plan.relations import Distinct, Source, Window, Windowed
+
+DECLARED = """\
+CREATE STREAM trades (symbol text, price double, ts timestamp)
+  TIMESTAMP BY ts DELAY 2 SECONDS FROM files(path => '/nowhere/*.parquet');
+CREATE STREAM quotes (symbol text, bid double, ts timestamp)
+  TIMESTAMP BY ts FROM files(path => '/elsewhere/*.parquet');
+"""
+
+
+@pytest.fixture
+def script() -> Iterator[DryScript]:
+    with dry_run() as made:
+        list(made.run(DECLARED))
+        yield made
+
+
+def told(script: DryScript, text: str) -> str:
+    [outcome] = script.run(text)
+    return outcome.message
+
+
+MEANS = """\
+query    SELECT symbol, avg(price) AS mean FROM trades [RANGE 5 minutes] GROUP BY symbol
+answers  a relation: _change is 1 for a row that comes, -1 for one that goes
+plan     project trades.symbol as symbol, #1 as mean
+           aggregate by trades.symbol: avg(trades.price) as #1
+             seq-window trades [range 5 minutes]
+runs     in all shards side by side: rows are spread, trades by symbol
+stores   1 of rows that wait (trades); of state: 4 of aggregate, 2 of istream, 2 of dstream
+results  appear when the watermark passes: trades is complete 2 seconds behind its newest row"""
+
+
+def test_a_standing_query_is_explained_by_its_name(script: DryScript) -> None:
+    asked = "SELECT symbol, avg(price) AS mean FROM trades [RANGE 5 MINUTES] GROUP BY symbol"
+
+    assert told(script, f"CREATE QUERY means AS {asked}") == 'query "means" stands'
+    assert told(script, "EXPLAIN QUERY means") == MEANS
+    assert told(script, f"EXPLAIN {asked}") == MEANS
+    assert told(script, "EXPLAIN ANALYZE QUERY means").startswith(MEANS + "\nanswers  0 rows in")
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (
+            "SELECT DISTINCT symbol FROM trades",
+            """\
+query    ISTREAM(SELECT DISTINCT symbol FROM trades [RANGE UNBOUNDED])
+answers  a stream: each row is told once
+plan     istream
+           duplicate-eliminate
+             project trades.symbol as symbol
+               seq-window trades [all]
+runs     in all shards side by side: rows are spread, trades by symbol
+stores   1 of rows that wait (trades); of state: 2 of duplicate-eliminate, 2 of istream
+results  appear when the watermark passes: trades is complete 2 seconds behind its newest row""",
+        ),
+        (
+            "SELECT count(*) AS n FROM quotes [RANGE 5 s SLIDE 10 s]",
+            """\
+query    SELECT count(*) AS n FROM quotes [RANGE 5 seconds SLIDE 10 seconds]
+caution  CQL015: the window slides by 10 seconds and is 5 seconds long. What falls between two \
+windows is never seen.
+answers  a relation: _change is 1 for a row that comes, -1 for one that goes
+plan     project #1 as n
+           aggregate: count(*) as #1
+             seq-window quotes [range 5 seconds slide 10 seconds]
+runs     in one shard: an aggregate without GROUP BY needs all rows
+stores   1 of rows that wait (quotes); of state: 4 of aggregate, 2 of istream, 2 of dstream
+results  appear when the watermark passes: quotes is complete up to its newest row""",
+        ),
+        (
+            "SELECT RSTREAM(t.symbol, price, bid) FROM trades [NOW] t "
+            "JOIN quotes [PARTITION BY symbol ROWS 1] q ON t.symbol = q.symbol",
+            """\
+query    SELECT RSTREAM(t.symbol, price, bid) FROM trades [NOW] AS t JOIN quotes \
+[PARTITION BY symbol ROWS 1] AS q ON t.symbol = q.symbol
+answers  a stream: each row is told once
+plan     rstream
+           project t.symbol as symbol, t.price as price, q.bid as bid
+             binary-join on t.symbol = q.symbol
+               seq-window trades [now] as t
+               seq-window quotes [by symbol rows 1] as q
+runs     in all shards side by side: rows are spread, quotes by symbol, trades by symbol
+stores   2 of rows that wait (trades, quotes); of state: 1 of seq-window, 2 of binary-join, \
+2 of rstream
+results  appear when the watermark passes: trades is complete 2 seconds behind its newest row, \
+quotes is complete up to its newest row""",
+        ),
+    ],
+)
+def test_a_query_is_explained_with_all_that_was_left_out(
+    script: DryScript, asked: str, text: str
+) -> None:
+    assert told(script, f"EXPLAIN {asked}") == text
+
+
+def test_a_query_without_a_text_is_explained_by_its_plan(script: DryScript) -> None:
+    plan = Distinct(Windowed(Source("trades"), Window("rows", 3, by=("symbol",)), "t"))
+    script.session.query(plan, name="built")
+
+    explained = told(script, "EXPLAIN QUERY built")
+
+    assert explained.startswith("query    distinct(trades[by symbol rows 3] as t)\nanswers ")
+    assert "plan     duplicate-eliminate\n           seq-window trades [by symbol" in explained
+
+
+def test_an_expanded_query_means_the_same(script: DryScript) -> None:
+    first = told(script, "EXPLAIN SELECT DISTINCT symbol FROM trades")
+    expanded = first.splitlines()[0].removeprefix("query    ")
+
+    assert told(script, f"EXPLAIN {expanded}") == first
+
+
+def test_an_error_shows_its_place_in_the_script(script: DryScript) -> None:
+    with pytest.raises(LanguageError) as refused:
+        told(script, "CREATE QUERY q AS\n  SELECT prise, count(*) AS n FROM trades GROUP BY 1")
+
+    assert (refused.value.code, refused.value.line, refused.value.column) == ("CQL002", 2, 10)
+
+
+def test_a_template_is_a_selection(script: DryScript) -> None:
+    with pytest.raises(MillraceError):
+        told(
+            script,
+            "CREATE QUERY TEMPLATE t (low double) AS "
+            "SELECT count(*) AS n FROM trades WHERE price > :low",
+        )
+
+
+def test_commands_take_scripts_with_such_queries(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "app.sql"
+    path.write_text(
+        f"{DECLARED}CREATE QUERY means AS SELECT symbol, avg(price) AS mean "
+        "FROM trades [RANGE 5 MINUTES] GROUP BY symbol;\n"
+    )
+
+    assert main([check.NAME, str(path)]) == 0
+    capsys.readouterr()
+    assert main([explain.NAME, str(path)]) == 0
+    shown = capsys.readouterr().out
+
+    assert shown.startswith("means\nquery    SELECT symbol, avg(price) AS mean")
+    assert "aggregate by trades.symbol: avg(trades.price) as #1" in shown
