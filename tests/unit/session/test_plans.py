@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import millrace
@@ -29,6 +29,7 @@ from millrace.testing.relation_strategies import plans
 from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
+FEWER = settings(max_examples=max(settings.default.max_examples // 2, 1))  # type: ignore[union-attr]
 Taken = dict[str, list[tuple[int | None, dict[str, Any], int]]]
 TIMED = Declared(
     {
@@ -72,6 +73,7 @@ def instant(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
+@FEWER
 @given(
     plans(3).filter(reads_a_stream),
     worlds(),
@@ -122,7 +124,7 @@ class Trial:
     """A session that runs a plan; `changes` are those of tables, with when they took effect."""
 
     root: Root
-    settings: Settings
+    how: Settings
     plan: Relation
     begin: int | None = None
     changes: Taken = field(default_factory=lambda: {name: [] for name in TIMED.tables})
@@ -158,7 +160,7 @@ class Trial:
         return self.told()
 
     def open(self) -> None:
-        self.session = millrace.Session(self.root, settings=self.settings)
+        self.session = millrace.Session(self.root, settings=self.how)
         for name, schema in TIMED.streams.items():
             self.session.stream(name, millrace.Feed(), schema=schema, time="ts")
         for name, schema in TIMED.tables.items():
