@@ -16,6 +16,7 @@ from millrace.testing.slt_plans import when
 from millrace.testing.slt_values import write_row
 from millrace.testing.slt_world import Answer
 
+FOREVER = Decimal("Infinity")
 Answers = dict[str, list[Answer]]
 """What each query answers, by its name in the file."""
 
@@ -76,7 +77,9 @@ def _shown(answer: Answer) -> str:
     return f"! {values[0]}" if sign == "!" else f"{sign} {write_row(values)}"
 
 
-def parted(answers: Answers, timed: Container[str], end: Decimal) -> tuple[Answers, Answers]:
+def parted(
+    answers: Answers, timed: Container[str], end: Decimal = FOREVER
+) -> tuple[Answers, Answers]:
     """Part answers that are told without instants from the `timed` ones, before the end."""
     plain: Answers = {}
     late: Answers = {}

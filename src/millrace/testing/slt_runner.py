@@ -34,7 +34,7 @@ from millrace.testing.slt import (
 )
 from millrace.testing.slt_constants import constants_of, numbered, parameters_of
 from millrace.testing.slt_plans import read_sign
-from millrace.testing.slt_report import Answers, Report, differing, in_short, parted, union
+from millrace.testing.slt_report import FOREVER, Answers, Report, differing, in_short, parted, union
 from millrace.testing.slt_values import micros_of, read_array, read_value
 from millrace.testing.slt_ways import Way
 from millrace.testing.slt_world import Answer, Template, World, normal
@@ -122,7 +122,7 @@ class Runner:
         told_late: list[Answers] = [self.world.outcome_of_plans()]
         for instants, answers in self._groups:
             found, later = parted(answers, timed, end)
-            written, expected = parted(self._written(instants), timed, end)
+            written, expected = parted(self._written(instants), timed)
             told, others = parted(union(outcome[number : number + len(instants)]), timed, end)
             number += len(instants)
             found_late.append(later)
@@ -147,7 +147,7 @@ class Runner:
             if any(": " in sign for sign, _ in expected.rows)
         }
         ends = [Decimal(step.time) for step in steps if step.ends]
-        return named | set(self.world.plans), max(ends, default=Decimal("Infinity"))
+        return named | set(self.world.plans), max(ends, default=FOREVER)
 
     def stretches(self) -> Iterator[list[Step]]:
         """Part the steps: instants that one feed takes, queries in any order, others alone."""

@@ -124,7 +124,7 @@ class World:
         return [each for each in self.queries if each.startswith(f"{name}#")]
 
     def outcome(self) -> list[dict[str, list[Answer]]]:
-        """Ask the oracle what each selection answers in each instant, `!` and a text if it fails."""
+        """Ask the oracle what each selection answers in each instant, `!` and why if it fails."""
         for name in self.queries:
             self.pause(name)
         found = outcome_of(list(self.streams.values()), self.epochs, self._asked)
