@@ -68,6 +68,7 @@ plan     istream
                seq-window trades [all]
 runs     in all shards side by side: rows are spread, trades by symbol
 stores   1 of rows that wait (trades); of state: 2 of duplicate-eliminate, 2 of istream
+grows    DISTINCT remembers every different value of "trades"
 results  appear when the watermark passes: trades is complete 2 seconds behind its newest row""",
         ),
         (
