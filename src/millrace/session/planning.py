@@ -16,6 +16,7 @@ from millrace.plan.expressions import Call, walk
 from millrace.plan.nodes import Selection
 from millrace.plan.outline import outline
 from millrace.plan.placement import Placing
+from millrace.plan.push import Pushing
 from millrace.plan.relation_types import relation_schema
 from millrace.plan.relations import Asked, Relation, Source, Stream, StreamOf, Table, Windowed
 from millrace.plan.scopes import expressions_within, inputs
@@ -48,8 +49,8 @@ def planned_feed(
     answer = relation_schema(relation, declared).to_arrow()
     if not isinstance(plan, StreamOf):
         answer = pa.schema([pa.field(CHANGE, pa.int32()), *answer])
-    unnesting = Unnesting(declared)
-    plain = tuple(unnesting.stream(each) for each in _told(plan))
+    pushing, unnesting = Pushing(declared), Unnesting(declared)
+    plain = tuple(unnesting.stream(pushing.stream(each)) for each in _told(plan))
     streams = tuple(each for each in plain if isinstance(each, StreamOf))
     sources = tuple(dict.fromkeys(each for stream in streams for each in sources_of(stream)))
     if not sources:

@@ -18,6 +18,7 @@ from millrace.operators.relational.plan import Plan, Run
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.state import MemoryState
 from millrace.plan.placement import EVERYWHERE, Placing
+from millrace.plan.push import Pushing
 from millrace.plan.relations import Relation, StreamKind, StreamOf
 from millrace.plan.unnest import Unnesting
 from millrace.testing.oracle.aggregates import same
@@ -35,8 +36,8 @@ Told = list[tuple[Any, ...]]
 
 def executed(streams: Sequence[StreamOf], world: Worlds, ends: Sequence[int]) -> list[Told]:
     """Run a plan slab by slab and return what each stream tells."""
-    unnesting = Unnesting(DECLARED)
-    nodes = [unnesting.stream(each) for each in streams]
+    pushing, unnesting = Pushing(DECLARED), Unnesting(DECLARED)
+    nodes = [unnesting.stream(pushing.stream(each)) for each in streams]
     plan, state = Plan(nodes, DECLARED), MemoryState()
     told: list[Told] = [[] for _ in nodes]
     for begin, end in zip([0, *ends], ends, strict=False):
