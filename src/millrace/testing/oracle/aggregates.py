@@ -64,9 +64,7 @@ def _of_values(aggregate: Aggregate, values: list[Any], arrow: pa.DataType) -> o
         case "min" | "max":
             return (min if kind == "min" else max)(values, key=place)
         case "sum":
-            total = _sum(values)
-            decimal = kind_of(arrow) == "decimal"
-            return round(Decimal(total), scale_of(arrow)) if decimal else total
+            return _fitting(_sum(values), arrow)
         case "avg":
             total = _sum(values)
             finite = all(map(isfinite, values))
@@ -102,6 +100,17 @@ def _sum(values: list[Any]) -> Any:  # noqa: ANN401
         return float("nan")
     endless = [each for each in values if abs(each) == float("inf")]
     return endless[0] if endless else rounded(_total(values))
+
+
+def _fitting(total: Any, arrow: pa.DataType) -> object:  # noqa: ANN401
+    """Bring a sum into its type; one that does not fit is NULL, as every other such result."""
+    match kind_of(arrow):
+        case "decimal":
+            return round(Decimal(total), scale_of(arrow))
+        case "integer":
+            return total if -(1 << 63) <= total < 1 << 63 else None
+        case _:
+            return total
 
 
 def _total(values: list[Any]) -> Fraction:
