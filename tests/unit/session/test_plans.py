@@ -190,6 +190,8 @@ class Trial:
     def frontier(self) -> int | None:
         engine = self.session.engine
         manifest, catalog = engine.manifest, engine.registry.catalog
+        if "plan" not in catalog.feeds:
+            return None
         begin = frontier(catalog.feeds["plan"], watermarks(manifest, catalog))
         return frontiers(manifest, catalog).get("plan", begin)
 
