@@ -54,7 +54,7 @@ units: $(STAMP)  ## tests that need no Java, but for those that check runs besid
 
 spark-tests: $(STAMP)  ## the tests that start Spark, and slow ones beside them
 	$(SAY) 'tests on Spark (some minutes)'
-	@$(PYTEST) -m slow tests/crash tests/unit > $(VENV)/slow.log 2>&1 & slow=$$!; \
+	@$(PYTEST) -m slow tests/crash tests/slt tests/unit > $(VENV)/slow.log 2>&1 & slow=$$!; \
 	  $(PYTEST) -m spark; spark=$$?; \
 	  wait $$slow; slows=$$?; tail -n 40 $(VENV)/slow.log; exit $$((spark | slows))
 

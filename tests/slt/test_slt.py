@@ -22,7 +22,16 @@ CASES = [(way, path) for way in WAYS for path in FILES if way.takes(path)]
 
 
 @pytest.mark.parametrize(
-    ("way", "path"), CASES, ids=[f"{way.name}:{path.relative_to(HERE)}" for way, path in CASES]
+    ("way", "path"),
+    [
+        pytest.param(
+            way,
+            path,
+            id=f"{way.name}:{path.relative_to(HERE)}",
+            marks=[] if way.quick(path) else [pytest.mark.slow],
+        )
+        for way, path in CASES
+    ],
 )
 def test_a_file_says_what_happens(way: Way, path: Path) -> None:
     script = read_script(path)

@@ -49,6 +49,8 @@ def _lines(session: Session, feed: FeedSpec, bound: BoundRelation | None) -> Ite
     drawn = indent("\n".join(tree(_shown(feed.plan, bound))), " " * _WIDTH)
     yield "plan     " + drawn.lstrip()
     yield f"runs     {_place(session, feed.plan)}"
+    for name in feed.plan.tables:
+        yield f"table    {name}: its changes take effect where a slab begins"
     yield f"stores   {_stores(session, feed)}"
     for growth in growths(_shown(feed.plan, bound)):
         yield f"grows    {growth.reason}"

@@ -33,8 +33,9 @@ answers, and so does the next instant. Order does not matter within an instant.
 A query that is more than a selection answers when time has passed, so each of its answers says at
 which instant, and these lines may stand behind any of them: `+` before a row that comes, `-` before
 one that goes. The instant and the sign are those before if they are missing; `7+` is a microsecond
-after 7, `7++` two. `end 20` lets time go on to 20 in all streams, by a row of NULLs that is as late
-as the delay lets it be: whatever is before 20 is complete then.
+after 7, `7++` two. A selection may be written like this too. `end 20` lets time go on to 20 in all
+streams, by a row of NULLs that is as late as the delay lets it be: whatever is before 20 is
+complete then.
 
 A stream has two columns more than it says: `at`, the time of the instant (`@` at the end of a row
 gives it another one, `@NULL` none), and `nth`, which counts the rows of the file. The queries of a

@@ -2,7 +2,7 @@
 
 Three sinks want the same answers in three forms. They must tell the same: as many rows as the
 counts say, and the same rows of the same queries as the sets say. What is more than a selection is
-told as rows only, each with its instant.
+told as rows only. The sign of an answer tells its instant too.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Ledger:
         for feed, table in rows:
             if feed in plans:
                 found = self._found.setdefault(self._name(feed, None), [])
-                found += [(_sign_in_time(row), _values(row)) for row in _micros(table)]
+                found += [(_sign(row), _values(row)) for row in _micros(table)]
         rows = [each for each in rows if each[0] not in plans]
         told = [answer for feed, table in rows for answer in self._rows(feed, table)]
         n_rows = Counter(name for name, _, _ in told)
@@ -96,11 +96,11 @@ class Ledger:
         return self._owners[self._single[feed] if qid is None else qid]
 
     def _rows(self, feed: str, table: pa.Table) -> Iterable[tuple[str, str, tuple[object, ...]]]:
-        for row in table.to_pylist():
+        for row in _micros(table):
             yield self._name(feed, row.get("_query")), _sign(row), _values(row)
 
     def _sets(self, feed: str, table: pa.Table) -> Iterable[tuple[str, str, tuple[object, ...]]]:
-        for row in table.to_pylist():
+        for row in _micros(table):
             for qid in row["_queries"]:
                 yield self._name(feed, qid), _sign(row), _values(row)
 
@@ -116,10 +116,6 @@ class Ledger:
                 self._found.setdefault(self._owners[qid], []).append(answer)
 
 
-def _sign(row: dict[str, Any]) -> str:
-    return "~" if row["_late"] else "+"
-
-
 def _micros(table: pa.Table) -> list[dict[str, Any]]:
     times = table.column("_time").cast(pa.int64())
     at = table.column_names.index("_time")
@@ -127,8 +123,9 @@ def _micros(table: pa.Table) -> list[dict[str, Any]]:
     return rows
 
 
-def _sign_in_time(row: dict[str, Any]) -> str:
-    return signed(row["_time"], "-" if row.get(CHANGE) == -1 else "+")
+def _sign(row: dict[str, Any]) -> str:
+    sign = "-" if row.get(CHANGE) == -1 else "~" if row["_late"] else "+"
+    return signed(row["_time"], sign)
 
 
 def _values(row: dict[str, Any]) -> tuple[object, ...]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from millrace.testing.slt import Instant, Script, Statement
 from millrace.testing.slt_plans import when
 from millrace.testing.slt_values import write_row
 from millrace.testing.slt_world import Answer
 
+FOREVER = Decimal("Infinity")
 Answers = dict[str, list[Answer]]
 """What each query answers, by its name in the file."""
 
@@ -75,19 +77,28 @@ def _shown(answer: Answer) -> str:
     return f"! {values[0]}" if sign == "!" else f"{sign} {write_row(values)}"
 
 
-def parted(answers: Answers, plans: Container[str]) -> tuple[Answers, Answers]:
-    """Part the answers of selections from those of other queries.
-
-    A query that fails tells no more than that: what it had told before depends on when.
-    """
-    early: Answers = {}
+def parted(
+    answers: Answers, timed: Container[str], end: Decimal = FOREVER
+) -> tuple[Answers, Answers]:
+    """Part answers that are told without instants from the `timed` ones, before the end."""
+    plain: Answers = {}
     late: Answers = {}
     for name, some in answers.items():
-        (late if name in plans else early)[name] = some
-    for name, some in late.items():
-        failed = [each for each in some if each[0] == "!"]
-        late[name] = failed or some
-    return early, late
+        if name not in timed:
+            plain[name] = [(each[0].rpartition(": ")[2], each[1]) for each in some]
+        else:
+            late[name] = [each for each in some if each[0] == "!" or when(each)[0] < end]
+    return plain, late
+
+
+def in_short(parts: Sequence[Answers]) -> Answers:
+    """Put answers together; of a query that fails only that, since before it told what came first.
+
+    How much that was depends on when it was told.
+    """
+    whole = union(parts)
+    failures = {name: [each for each in some if each[0] == "!"] for name, some in whole.items()}
+    return {name: failures[name] or some for name, some in whole.items()}
 
 
 def union(parts: Sequence[Answers]) -> Answers:

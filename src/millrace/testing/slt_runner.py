@@ -11,6 +11,7 @@ With `bless`, what the file expects is written anew as it was found, unless the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from itertools import groupby, pairwise
 from random import Random
 from typing import Any, Protocol
@@ -33,7 +34,7 @@ from millrace.testing.slt import (
 )
 from millrace.testing.slt_constants import constants_of, numbered, parameters_of
 from millrace.testing.slt_plans import read_sign
-from millrace.testing.slt_report import Answers, Report, differing, parted, union
+from millrace.testing.slt_report import FOREVER, Answers, Report, differing, in_short, parted, union
 from millrace.testing.slt_values import micros_of, read_array, read_value
 from millrace.testing.slt_ways import Way
 from millrace.testing.slt_world import Answer, Template, World, normal
@@ -114,24 +115,39 @@ class Runner:
     def judge(self) -> None:
         """Compare what was found with the oracle and with the file."""
         outcome = self.world.outcome()
-        number, groups = 0, [*self._groups]
+        timed, end = self._timed()
+        number = 0
         found_late: list[Answers] = []
         written_late: list[Answers] = []
-        for instants, answers in groups:
-            found, later = parted(answers, self.world.plans)
-            written, expected = parted(self._written(instants), self.world.plans)
-            told = union(outcome[number : number + len(instants)])
+        told_late: list[Answers] = [self.world.outcome_of_plans()]
+        for instants, answers in self._groups:
+            found, later = parted(answers, timed, end)
+            written, expected = parted(self._written(instants), timed)
+            told, others = parted(union(outcome[number : number + len(instants)]), timed, end)
             number += len(instants)
             found_late.append(later)
             written_late.append(expected)
+            told_late.append(others)
             if number == len(outcome):
                 found, written, told = (
-                    union([found, *found_late]),
-                    union([written, *written_late]),
-                    union([told, self.world.outcome_of_plans()]),
+                    union([found, in_short(found_late)]),
+                    union([written, in_short(written_late)]),
+                    union([told, in_short(told_late)]),
                 )
             self._compare(instants, found, told, "the oracle")
             self._compare(instants, found, written, "the file")
+
+    def _timed(self) -> tuple[set[str], Decimal]:
+        """Return the queries whose answers have instants in the file, and when the file ends."""
+        steps = [each for each in self.script.steps if isinstance(each, Instant)]
+        named = {
+            expected.name
+            for step in steps
+            for expected in step.expected
+            if any(": " in sign for sign, _ in expected.rows)
+        }
+        ends = [Decimal(step.time) for step in steps if step.ends]
+        return named | set(self.world.plans), max(ends, default=FOREVER)
 
     def stretches(self) -> Iterator[list[Step]]:
         """Part the steps: instants that one feed takes, queries in any order, others alone."""

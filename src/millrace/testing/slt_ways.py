@@ -2,7 +2,8 @@
 
 The first way runs every file. The others run one in `share` of them, chosen by a digest of the
 name, so that a file is always run in the same ways; what a file checks is run in several. Files of
-queries that are more than selections (`PLANS`) are run in all ways that concern them.
+queries that are more than selections (`PLANS`) are run in all ways that concern them; those runs
+that are not `quick` only where slow tests are run.
 """
 
 from __future__ import annotations
@@ -69,6 +70,12 @@ class Way:
         if not self.selections:
             return False
         return crc32(f"{self.name} {path.stem}".encode()) % self.share == 0
+
+    def quick(self, path: Path) -> bool:
+        """Say whether a file that is run in this way is among those that are always run."""
+        if {*PLANS}.isdisjoint(path.parts) or self == DEFAULT:
+            return True
+        return crc32(f"{self.name} {path.stem}".encode()) % 3 == 0
 
     @contextmanager
     def applied(self) -> Iterator[None]:

@@ -22,7 +22,7 @@ from millrace.testing.oracle.epochs import Asked, Epoch, Row, outcome_of
 from millrace.testing.oracle.selections import Standing
 from millrace.testing.slt import TIME
 from millrace.testing.slt_functions import FUNCTIONS
-from millrace.testing.slt_plans import KnownPlan, answers_of
+from millrace.testing.slt_plans import KnownPlan, answers_of, signed
 
 TYPES = {name: type_named(each.returns) for name, each in FUNCTIONS.items()}
 
@@ -124,15 +124,15 @@ class World:
         return [each for each in self.queries if each.startswith(f"{name}#")]
 
     def outcome(self) -> list[dict[str, list[Answer]]]:
-        """Ask the oracle what each query answers in each instant; `!` and a text for a failure."""
+        """Ask the oracle what each selection answers in each instant, `!` and why if it fails."""
         for name in self.queries:
             self.pause(name)
         found = outcome_of(list(self.streams.values()), self.epochs, self._asked)
         told: list[dict[str, list[Answer]]] = [{} for _ in self.epochs]
         for name, answers in found.answers.items():
-            for number, _, late, values in answers:
+            for number, time, late, values in answers:
                 row = normal(values, self.answers[name])
-                told[number].setdefault(name, []).append(("~" if late else "+", row))
+                told[number].setdefault(name, []).append((signed(time, "~" if late else "+"), row))
         for name, standing in self._standing:
             if standing.failure is not None:
                 culprit, cause = standing.failure

@@ -41,7 +41,7 @@ plan     project trades.symbol as symbol, #1 as mean
            aggregate by trades.symbol: avg(trades.price) as #1
              seq-window trades [range 5 minutes]
 runs     in all shards side by side: rows are spread, trades by symbol
-stores   1 of rows that wait (trades); of state: 4 of aggregate, 2 of istream, 2 of dstream
+stores   1 of rows that wait (trades); of state: 4 of aggregate, 2 of istream
 results  appear when the watermark passes: trades is complete 2 seconds behind its newest row"""
 
 
@@ -68,6 +68,7 @@ plan     istream
                seq-window trades [all]
 runs     in all shards side by side: rows are spread, trades by symbol
 stores   1 of rows that wait (trades); of state: 2 of duplicate-eliminate, 2 of istream
+grows    DISTINCT remembers every different value of "trades"
 results  appear when the watermark passes: trades is complete 2 seconds behind its newest row""",
         ),
         (
@@ -81,7 +82,7 @@ plan     project #1 as n
            aggregate: count(*) as #1
              seq-window quotes [range 5 seconds slide 10 seconds]
 runs     in one shard: an aggregate without GROUP BY needs all rows
-stores   1 of rows that wait (quotes); of state: 4 of aggregate, 2 of istream, 2 of dstream
+stores   1 of rows that wait (quotes); of state: 4 of aggregate, 2 of istream
 results  appear when the watermark passes: quotes is complete up to its newest row""",
         ),
         (

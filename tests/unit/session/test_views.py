@@ -134,4 +134,4 @@ def test_views_and_tables_are_checked_and_explained_without_a_root() -> None:
         )
 
     assert "table    limits: its changes take effect where a slab begins" in outcome.message
-    assert "shards   all: limits by symbol, trades by symbol" in outcome.message
+    assert "rows are spread, limits by symbol, trades by symbol" in outcome.message

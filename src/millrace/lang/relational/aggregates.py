@@ -30,7 +30,7 @@ from millrace.plan.types import BOOLEAN, DOUBLE, NUMBERS, kind_of, scale_of, sho
 from millrace.schema import Column as Field
 
 _KINDS: dict[str, AggregateKind] = {
-    **{each: each for each in get_args(AggregateKind)},
+    **{each: each for each in get_args(AggregateKind) if each != "only"},  # of subqueries alone
     "stddev": "stddev_samp",
     "variance": "var_samp",
     "median": "percentile_cont",
