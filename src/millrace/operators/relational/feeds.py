@@ -52,6 +52,10 @@ class Feed(Protocol):
         ...
 
 
+WITH_NULLS = ("array_agg", "only")
+"""The aggregates that do not pass over NULLs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Once:
     """Feeds another feed with each value of a group once; it calls the value by a name."""
@@ -67,7 +71,8 @@ class Once:
 
     def take(self, given: Timed, keys: pa.RecordBatch, slab: Slab) -> Fed:
         """Take what is new in the relation, with the keys of each row."""
-        operand, mask = operand_of(self.aggregate, given, slab)
+        nulls = self.aggregate.kind in WITH_NULLS
+        operand, mask = operand_of(self.aggregate, given, slab, nulls=nulls)
         assert operand is not None, "a distinct aggregate has an operand"
         at = np.flatnonzero(mask)
         columns = [*keys.columns, operand]

@@ -17,7 +17,7 @@ from millrace.operators.canonical import canonical_order
 from millrace.operators.relational.entries import Entries
 from millrace.operators.relational.equal import hashes_of
 from millrace.operators.relational.events import Account, Events, Ledger, events_of
-from millrace.operators.relational.feeds import added_up, operand_of, values_of
+from millrace.operators.relational.feeds import WITH_NULLS, added_up, operand_of, values_of
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.timed import Timed, rows_of, take_rows
 from millrace.plan.relations import Aggregate
@@ -61,7 +61,7 @@ class Values:
 
     def take(self, given: Timed, keys: pa.RecordBatch, slab: Slab) -> ValuesFed:
         """Take what is new in the relation, with the keys of each row."""
-        nulls = self.aggregate.kind in ("array_agg", "only")
+        nulls = self.aggregate.kind in WITH_NULLS
         operand, mask = operand_of(self.aggregate, given, slab, nulls=nulls)
         assert operand is not None, "only a count has no operand"
         columns = [*keys.columns, operand]
