@@ -16,7 +16,7 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.plans import is_spread
 from millrace.engine.receipt import Receipt, Written
-from millrace.engine.running import earliest, frontier, marks_after
+from millrace.engine.running import can_begin, earliest, frontier, marks_after
 from millrace.engine.stores import store_specs
 from millrace.engine.tally import Tally, advanced
 from millrace.state.manifest import Delta, Manifest, commit_name
@@ -157,10 +157,13 @@ def _of_plans(
             continue
         feed = catalog.feeds[name]
         reached, number = frontier(feed, marks), str(feed.number)
-        if reached is None:
+        if begin is None:
             least = earliest(feed, decision, tallies)
-            if least is not None:
+            if least is not None and not can_begin(least, reached):
                 found["earliest"][number] = least
+            if not can_begin(least, reached):
+                continue
+        if reached is None:
             continue
         ran = begin is None or reached > begin
         if not ran and not begun:

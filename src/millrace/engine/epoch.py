@@ -183,8 +183,14 @@ class Engine:
             facts.watermarks(self.manifest, catalog),
         )
         named = self.registry.population.names
+        waiting = facts.earliest(self.manifest, catalog)
+        new = {
+            name: frontier(feed, marks)
+            for name, feed in catalog.feeds.items()
+            if name not in waiting
+        }
         return {
-            name: [named[name], reached.get(name, frontier(feed, marks)), name in reached]
+            name: [named[name], reached.get(name, new.get(name)), name in reached]
             for name, feed in catalog.feeds.items()
             if feed.plan is not None and name in named
         }

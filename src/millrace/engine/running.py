@@ -82,6 +82,11 @@ def earliest(feed: FeedSpec, decision: Decision, tallies: Iterable[Tally]) -> in
     return min((each for each in found if each is not None), default=None)
 
 
+def can_begin(earliest: int | None, reached: int | None) -> bool:
+    """Say whether a plan can begin with its first element: it is complete there."""
+    return earliest is not None and reached is not None and earliest < reached
+
+
 @dataclass(slots=True)
 class Moved:
     """What plans have made in one shard: rows for stores, and queries that failed."""
@@ -165,12 +170,10 @@ class Running:
             if new is not None:
                 later = new.filter(pa.array(new.column("_time").to_numpy() >= stop))
                 moved.add(store, later)
-        if end is None or (since.begin is not None and end <= since.begin):
-            return
+        start = since.earliest if since.begin is None else since.begin
+        if start is None or end is None or end <= start:
+            return  # nothing new is complete
         state = RunState(self.root, self.decision.held, state_prefix(feed), self._keys(feed))
-        start = since.begin
-        if start is None:
-            start = end if since.earliest is None else min(since.earliest, end)
         slab = Slab(
             start,
             end,
