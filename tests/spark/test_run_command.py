@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,10 +46,13 @@ def command(directory: Path, *options: str, sink: str = "") -> subprocess.Popen[
 
 
 def test_a_run_tells_of_dead_letters_and_failing_sinks_and_of_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    sink = f"CREATE SINK answers TO parquet(path => '{tmp_path}/file/answers');"
+    answers, epochs = tmp_path / "answers", tmp_path / "root" / "epochs"
+    sink = f"CREATE SINK answers TO parquet(path => '{answers}');"
 
     run = command(tmp_path, "--seconds", "4", "--then", "SELECT * FROM big", sink=sink)
+    wait_until(lambda: epochs.exists() and any(epochs.iterdir()))
+    shutil.rmtree(answers, ignore_errors=True)
+    answers.write_text("in its place")  # while the first epoch runs
     said, errors = run.communicate(timeout=200)
 
     lines = said.splitlines()
@@ -60,7 +64,7 @@ def test_a_run_tells_of_dead_letters_and_failing_sinks_and_of_nothing_else(tmp_p
     assert lines[-1] == "2 rows"
     warnings = errors.splitlines()
     assert len(warnings) == 2
-    assert warnings[0].startswith("warning: sink failing sink=answers error=NotADirectoryError")
+    assert warnings[0].startswith("warning: sink failing sink=answers error=")
     assert warnings[1].startswith(
         'warning: sink "answers" is failing, 2 rows wait for it; it is tried'
     )
@@ -112,3 +116,15 @@ def test_a_directory_that_is_away_while_its_files_are_read_costs_no_row(
     assert "cannot be listed now" in trouble
     assert session.dead_letters().num_rows == 0
     assert (session.engine.trouble, run.failure) == ("", None)
+
+
+def test_a_sink_that_cannot_be_is_refused_and_the_command_ends_in_order(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    sink = f"CREATE SINK answers TO parquet(path => '{tmp_path}/file/answers');"
+
+    run = command(tmp_path, "--seconds", "4", sink=sink)
+    _, errors = run.communicate(timeout=200)
+
+    assert run.returncode == 1
+    assert "cannot be used" in errors
+    assert "Fatal" not in errors

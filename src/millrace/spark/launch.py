@@ -152,7 +152,7 @@ def local_spark(
     for name in AT_LEAST & extra.keys():
         settings[name] = extra[name]
     configuration = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    imports = threading.Thread(target=_import_the_engine, daemon=True)
+    imports = threading.Thread(target=_import_the_engine)
     imports.start()
     with _environment():
         if log is not None:

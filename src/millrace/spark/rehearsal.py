@@ -25,7 +25,8 @@ def rehearse(spark: SparkSession) -> None:
     if application in _rehearsed:
         return
     _rehearsed.add(application)
-    threading.Thread(target=_play, args=(spark,), name="millrace-rehearsal", daemon=True).start()
+    # Not a daemon: an interpreter that ends while this is in Arrow would abort.
+    threading.Thread(target=_play, args=(spark,), name="millrace-rehearsal").start()
 
 
 def _play(spark: SparkSession) -> None:
