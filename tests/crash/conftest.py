@@ -30,6 +30,7 @@ def places() -> Iterator[Places]:
 
 # The others take longer than these; they are for `make test`.
 QUICK = ("plain", "files", "alternating")
+WITH_PLANS = ("resharded", "unmerged")
 _MARKED = [
     pytest.param(each, id=each.name, marks=() if each.name in QUICK else pytest.mark.slow)
     for each in CONFIGURATIONS
@@ -40,7 +41,7 @@ _MARKED = [
 def record(request: pytest.FixtureRequest, places: Places) -> Record:
     """The undisturbed run of each configuration in turn."""
     how: Configuration = request.param
-    return undisturbed(Scenario(), how, places())
+    return undisturbed(Scenario(plans=how.name in WITH_PLANS), how, places())
 
 
 @pytest.fixture(scope="session")

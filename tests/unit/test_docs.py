@@ -30,13 +30,29 @@ def test_the_sample_without_spark_prints_what_it_says(capsys: pytest.CaptureFixt
 
 
 def test_the_sample_in_sql_can_be_run_and_run_again() -> None:
-    [sample] = re.findall(r"```sql\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    sample, _ = re.findall(r"```sql\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
     with dry_run() as script:
         told = [[outcome.message for outcome in script.run(sample)] for _ in range(2)]
 
     assert "2 queries inserted" in told[0]
     assert "0 queries inserted, 2 were there already" in told[1]
+
+
+def test_the_samples_of_cql_can_be_explained() -> None:
+    _, sample = re.findall(r"```sql\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    columns = (
+        "(symbol TEXT, {} DOUBLE, ts TIMESTAMP) TIMESTAMP BY ts FROM files(path => '/x/*.csv')"
+    )
+
+    with dry_run() as script:
+        list(script.run(f"CREATE STREAM trades {columns.format('price')};"))
+        list(script.run(f"CREATE STREAM quotes {columns.format('bid')};"))
+        asked = [each for each in sample.split(";") if each.strip()]
+        told = [outcome for each in asked for outcome in script.run(f"EXPLAIN {each}")]
+
+    assert len(told) == 4
+    assert all("appear when the watermark passes" in each.message for each in told)
 
 
 def test_the_sample_of_templates_can_be_typed(tmp_path: Path) -> None:

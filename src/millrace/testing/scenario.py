@@ -59,6 +59,8 @@ class Scenario:
     """What is fed and asked in each epoch."""
 
     n_epochs: int = 29
+    plans: bool = False
+    """Whether queries that remember something stand too."""
 
     def clock(self, epoch: int) -> int:
         """Return the wall clock when the epoch is decided."""
@@ -81,7 +83,7 @@ class Scenario:
     def queries(self, epoch: int) -> dict[str, Selection | str]:
         """Return the queries in force."""
         found: dict[str, Selection | str] = {
-            **PLANS,
+            **(PLANS if self.plans else {}),
             "all": select("kafka"),
             "dear": select("kafka", "tag", "value", where=col("value") > 1.0),
             "filed": select("files", "at", where=(col("tag") == "x") | col("value").is_null()),
