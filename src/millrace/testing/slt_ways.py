@@ -66,16 +66,19 @@ class Way:
     def takes(self, path: Path) -> bool:
         """Say whether a file is run in this way."""
         if not {*PLANS}.isdisjoint(path.parts):
-            return self.plans
+            return self.plans and (self == DEFAULT or self._draws(path, 3))
         if not self.selections:
             return False
-        return crc32(f"{self.name} {path.stem}".encode()) % self.share == 0
+        return self._draws(path, self.share)
 
     def quick(self, path: Path) -> bool:
         """Say whether a file that is run in this way is among those that are always run."""
         if {*PLANS}.isdisjoint(path.parts) or self == DEFAULT:
             return True
-        return crc32(f"{self.name} {path.stem}".encode()) % 12 == 0
+        return self._draws(path, 12)
+
+    def _draws(self, path: Path, share: int) -> bool:
+        return crc32(f"{self.name} {path.stem}".encode()) % share == 0
 
     @contextmanager
     def applied(self) -> Iterator[None]:
