@@ -2,8 +2,8 @@
 
 The first way runs every file. The others run one in `share` of them, chosen by a digest of the
 name, so that a file is always run in the same ways; what a file checks is run in several. Files of
-queries that are more than selections (`PLANS`) are run in all ways that concern them; those runs
-that are not `quick` only where slow tests are run.
+queries that are more than selections (`PLANS`) are run in a third of the ways that concern them;
+those runs that are not `quick` only where slow tests are run.
 """
 
 from __future__ import annotations
