@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 import duckdb
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.plan.expressions import Literal
@@ -221,6 +221,7 @@ def counted(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(map(alike, row)) for row in rows)
 
 
+FEWER = settings(max_examples=max(settings.default.max_examples // 2, 1))  # type: ignore[union-attr]
 INSTANTS = st.sampled_from([*range(6, LAST + 5), *range(6)])  # early there is little to see
 
 
@@ -232,21 +233,25 @@ def agree(plan: Relation, world: Worlds, at: int) -> None:
     assert counted(found) == counted(judged(plan, definition, at))
 
 
+@FEWER
 @given(plans(), worlds(), INSTANTS)
 def test_duckdb_agrees_at_every_instant(plan: Relation, world: Worlds, at: int) -> None:
     agree(plan, world, at)
 
 
+@FEWER
 @given(plans(1, root="group"), worlds(), INSTANTS)
 def test_duckdb_agrees_about_aggregates(plan: Relation, world: Worlds, at: int) -> None:
     agree(plan, world, at)
 
 
+@FEWER
 @given(plans(2, root="asked"), worlds(), INSTANTS)
 def test_duckdb_agrees_about_subqueries(plan: Relation, world: Worlds, at: int) -> None:
     agree(plan, world, at)
 
 
+@FEWER
 @given(plans(1, root="top"), worlds(), INSTANTS)
 def test_duckdb_agrees_about_order(plan: Relation, world: Worlds, at: int) -> None:
     agree(plan, world, at)
