@@ -81,6 +81,8 @@ def test_every_failpoint_is_reached_or_listed(record: Record) -> None:
 def test_what_comes_out_does_not_depend_on_the_configuration(
     record: Record, spread_record: Record
 ) -> None:
+    if record.scenario.plans:
+        pytest.skip("the other one has no plans")
     for found, expected in zip(record.after, spread_record.after, strict=True):
         assert not differences(found, expected)
     assert not differences(record.delivered, spread_record.delivered)
