@@ -29,7 +29,7 @@ def places() -> Iterator[Places]:
 
 
 # The others take longer than these; they are for `make test`.
-QUICK = ("plain", "files")
+QUICK = ("plain",)
 WITH_PLANS = ("resharded",)
 _MARKED = [
     pytest.param(each, id=each.name, marks=() if each.name in QUICK else pytest.mark.slow)

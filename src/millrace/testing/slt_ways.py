@@ -75,7 +75,7 @@ class Way:
         """Say whether a file that is run in this way is among those that are always run."""
         if self == DEFAULT:
             return True
-        return self._draws(path, 2 if {*PLANS}.isdisjoint(path.parts) else 12)
+        return self._draws(path, 3 if {*PLANS}.isdisjoint(path.parts) else 12)
 
     def _draws(self, path: Path, share: int) -> bool:
         return crc32(f"{self.name} {path.stem}".encode()) % share == 0
