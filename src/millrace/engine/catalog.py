@@ -46,6 +46,8 @@ class Catalog:
     tables: dict[str, TableSpec] = field(default_factory=dict)
     views: dict[str, ViewSpec] = field(default_factory=dict)
     table_files: dict[str, tuple[TableFile, ...]] = field(default_factory=dict)
+    planned: tuple[str, ...] = ()
+    """The feeds that have a plan: there may be many others, which nobody need go through."""
 
     @property
     def file(self) -> str:
@@ -80,6 +82,10 @@ class Catalog:
                 node=("query", name),
             )
         return self.feeds[name]
+
+    def plans(self) -> list[FeedSpec]:
+        """Return the feeds that have a plan."""
+        return [self.feeds[name] for name in self.planned]
 
     def families_of(self, feed: str) -> list[str]:
         """Return the keys of a feed's families."""
@@ -200,14 +206,16 @@ class Catalog:
             self.table(name)
         numbered = replace(feed, number=self.next_number)
         feeds = {**self.feeds, feed.name: numbered}
-        return replace(self, feeds=feeds, next_number=self.next_number + 1)
+        planned = self.planned if feed.plan is None else (*self.planned, feed.name)
+        return replace(self, feeds=feeds, planned=planned, next_number=self.next_number + 1)
 
     def _without_feed(self, name: str) -> Catalog:
         self.feed(name)
         feeds = {each: spec for each, spec in self.feeds.items() if each != name}
         gone = set(self.families_of(name))
         families = {key: each for key, each in self.families.items() if key not in gone}
-        return replace(self, feeds=feeds, families=families)
+        planned = tuple(each for each in self.planned if each != name)
+        return replace(self, feeds=feeds, planned=planned, families=families)
 
     def _with_queries(self, family: Family, n_rows: int) -> Catalog:
         feed = self.feed(family.feed)
@@ -261,6 +269,7 @@ class Catalog:
             tables={each.name: each for each in tables},
             views={each.name: each for each in views},
             table_files=table_files,
+            planned=tuple(each.name for each in feeds if each.plan is not None),
         )
 
 

@@ -146,7 +146,7 @@ def _silent(
     manifest: Manifest, catalog: Catalog, idle: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
     """Yield the streams all of whose partitions are idle, and that plans read."""
-    read = {name for feed in catalog.feeds.values() if feed.plan for name in feed.sources}
+    read = {name for feed in catalog.plans() for name in feed.sources}
     for name, partitions in facts.seen(manifest, catalog).items():
         if name in read and partitions and set(partitions) <= set(idle.get(name, [])):
             yield name
@@ -155,8 +155,8 @@ def _silent(
 def _waiting(manifest: Manifest, catalog: Catalog, stream: str) -> bool:
     """Say whether a plan that reads a stream remembers something that will end or fall due."""
     reached = facts.frontiers(manifest, catalog)
-    for feed in catalog.feeds.values():
-        if feed.plan is None or stream not in feed.sources or feed.name not in reached:
+    for feed in catalog.plans():
+        if stream not in feed.sources or feed.name not in reached:
             continue
         for store, _ in plan_stores(feed, catalog):
             runs = manifest.stores[store].runs if store in manifest.stores else ()

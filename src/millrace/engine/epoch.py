@@ -168,7 +168,8 @@ class Engine:
         for name, feed in catalog.feeds.items():
             if feed.keep and "rows" not in wanted[name]:
                 wanted[name] = [*wanted[name], "rows"]
-            if feed.plan is not None and self._paused(name):
+        for name in catalog.planned:
+            if self._paused(name):
                 wanted[name] = []  # it goes on in time, and tells nobody
         return {name: forms for name, forms in wanted.items() if forms}
 
@@ -178,26 +179,23 @@ class Engine:
 
     def _plans(self, catalog: Catalog) -> dict[str, list[Any]]:
         """Say which plans run: the query of each, up to where it has come, whether it has begun."""
-        reached, marks = (
-            facts.frontiers(self.manifest, catalog),
-            facts.watermarks(self.manifest, catalog),
-        )
-        named = self.registry.population.names
+        reached = facts.frontiers(self.manifest, catalog)
         waiting = facts.earliest(self.manifest, catalog)
-        new = {
-            name: frontier(feed, marks)
-            for name, feed in catalog.feeds.items()
-            if name not in waiting
-        }
-        return {
-            name: [named[name], reached.get(name, new.get(name)), name in reached]
-            for name, feed in catalog.feeds.items()
-            if feed.plan is not None and name in named
-        }
+        marks = facts.watermarks(self.manifest, catalog)
+        named = self.registry.population.names
+        found = {}
+        for feed in catalog.plans():
+            name = feed.name
+            begin = reached.get(name)
+            if begin is None and name not in waiting:
+                begin = frontier(feed, marks)
+            if name in named:
+                found[name] = [named[name], begin, name in reached]
+        return found
 
     def _held(self, catalog: Catalog) -> dict[str, tuple[Piece, ...]]:
         """Name the runs that plans read."""
-        stores = [name for feed in catalog.feeds.values() for name, _ in plan_stores(feed, catalog)]
+        stores = [name for feed in catalog.plans() for name, _ in plan_stores(feed, catalog)]
         return {
             name: tuple(piece for run in self.manifest.stores[name].runs for piece in run.pieces)
             for name in stores

@@ -61,9 +61,7 @@ def _of_plans(fact: str, manifest: Manifest, catalog: Catalog) -> dict[str, int]
     """Return a fact about the plans in force, by their feeds."""
     known = manifest.facts.get(fact, {})
     return {
-        name: known[str(feed.number)]
-        for name, feed in catalog.feeds.items()
-        if feed.plan is not None and str(feed.number) in known
+        feed.name: known[str(feed.number)] for feed in catalog.plans() if str(feed.number) in known
     }
 
 

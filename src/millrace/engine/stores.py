@@ -78,6 +78,7 @@ def store_specs(catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
         yield late_store(stream), StoreSpec(pa.schema([*aside, *columns]))
     for feed in catalog.feeds.values():
         yield from store_specs_of(feed)
+    for feed in catalog.plans():
         yield from plan_stores(feed, catalog)
 
 

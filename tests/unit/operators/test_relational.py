@@ -23,12 +23,12 @@ from millrace.plan.relations import Relation, StreamKind, StreamOf
 from millrace.plan.unnest import Unnesting
 from millrace.testing.oracle.aggregates import same
 from millrace.testing.oracle.relations import Definition
-from millrace.testing.relation_strategies import plans
+from millrace.testing.relation_strategies import Root, plans
 from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
 DRAWN = settings.default.max_examples  # type: ignore[union-attr]
-FEWER, MORE = settings(max_examples=max(DRAWN // 4, 1)), settings(max_examples=max(DRAWN, 1_000))
+FEWER, MORE = settings(max_examples=max(DRAWN // 4, 1)), settings(max_examples=max(DRAWN, 300))
 KINDS: tuple[StreamKind, ...] = ("istream", "dstream", "rstream")
 CUTS = st.lists(st.integers(1, END - 1), max_size=5).map(lambda cuts: [*sorted(set(cuts)), END])
 Told = list[tuple[Any, ...]]
@@ -105,11 +105,14 @@ def check(plan: Relation, world: Worlds, cuts: list[int]) -> None:
     assert executed(streams, world, cuts) == expected
 
 
-@pytest.mark.skipif(DRAWN < 1_000, reason="a long hunt, for make fuzz")
+@pytest.mark.slow
+@pytest.mark.parametrize("root", [None, "group", "asked", "top", "join", "combined", "derived"])
 @MORE
-@given(plans(4), worlds(), CUTS)
-def test_thousands_of_plans(plan: Relation, world: Worlds, cuts: list[int]) -> None:
-    check(plan, world, cuts)
+@given(st.data(), worlds(), CUTS)
+def test_many_plans_of_each_kind(
+    root: Root | None, data: st.DataObject, world: Worlds, cuts: list[int]
+) -> None:
+    check(data.draw(plans(4 if root is None else 3, root=root)), world, cuts)
 
 
 @FEWER

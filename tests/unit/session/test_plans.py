@@ -18,7 +18,7 @@ from millrace.engine.local import LocalRun
 from millrace.engine.running import frontier
 from millrace.engine.settings import Settings
 from millrace.plan.declared import Declared
-from millrace.plan.relations import Relation, StreamOf
+from millrace.plan.relations import Relation, StreamKind, StreamOf
 from millrace.schema import Schema
 from millrace.session.planning import sources_of, tables_of
 from millrace.state.memory_root import MemoryRoot
@@ -32,6 +32,7 @@ from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 END = LAST + 3
 DRAWN = settings.default.max_examples  # type: ignore[union-attr]
 FEWER, MORE = settings(max_examples=max(DRAWN // 5, 1)), settings(max_examples=max(DRAWN // 2, 40))
+KINDS: dict[StreamKind, int] = {"istream": 1, "dstream": -1}
 Taken = dict[str, list[tuple[int | None, dict[str, Any], int]]]
 TIMED = Declared(
     {
@@ -87,7 +88,7 @@ def test_a_session_tells_what_the_definition_says(
     check(CONFIGURATIONS["spread"], plan, world, cuts, restart, born)
 
 
-@pytest.mark.skipif(DRAWN < 1_000, reason="a long hunt, for make fuzz")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 @MORE
 @given(PLANS, worlds(), CUTS, st.integers(0, 5), BORN)
@@ -126,12 +127,12 @@ def expected(
         name: [(begin if at is None else at, row, copies) for at, row, copies in some]
         for name, some in trial.changes.items()
     }
-    definition, found = Definition(TIMED, streams, tables), Counter[tuple[Any, ...]]()
+    definition = Definition(TIMED, streams, tables, begin=begin)
+    found = Counter[tuple[Any, ...]]()
     for at in range(begin, END):
-        came = definition.told(StreamOf("istream" if at > begin else "rstream", plan), at)
-        went = definition.told(StreamOf("dstream", plan), at) if at > begin else []
-        found.update((1, *comparable(at, [*row.values()])) for row in came)
-        found.update((-1, *comparable(at, [*row.values()])) for row in went)
+        for kind, change in KINDS.items():
+            told = definition.told(StreamOf(kind, plan), at)
+            found.update((change, *comparable(at, [*row.values()])) for row in told)
     return found
 
 

@@ -15,6 +15,7 @@ from millrace.operators.evaluate import evaluate
 from millrace.operators.relational.entries import Entries
 from millrace.operators.relational.equal import numbered, plain
 from millrace.operators.relational.events import Events
+from millrace.operators.relational.join import true_rows
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.sweep import Sweep
 from millrace.operators.relational.timed import Timed, rows_of, take_rows
@@ -88,8 +89,7 @@ def operand_of(
     """Return the operand of an aggregate for each row, and which rows it takes."""
     mask = np.ones(len(given), np.bool_)
     if aggregate.where is not None:
-        truth = values_of(aggregate.where, given, slab).fill_null(False)
-        mask &= truth.to_numpy(zero_copy_only=False)
+        mask &= true_rows(aggregate.where, given, slab)
     if aggregate.operand is None:
         return None, mask
     operand = values_of(aggregate.operand, given, slab)

@@ -16,15 +16,13 @@ import pyarrow as pa
 
 from millrace.kernels.arrays import Bools
 from millrace.kernels.grouping import firsts_of
-from millrace.operators.evaluate import evaluate
 from millrace.operators.relational.entries import Entries, entries_of
-from millrace.operators.relational.equal import hashes_of, plain, same_values
+from millrace.operators.relational.equal import hashes_of, same_values
 from millrace.operators.relational.events import Events, still
-from millrace.operators.relational.feeds import Fed, Feed
+from millrace.operators.relational.feeds import Fed, Feed, values_of
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.sweep import next_times
 from millrace.operators.relational.timed import OPEN, Timed, rows_of, take_rows
-from millrace.operators.vectors import as_array
 from millrace.plan.nodes import Output
 
 
@@ -58,10 +56,7 @@ class Grouping:
 
     def _keys(self, given: Timed, slab: Slab) -> pa.RecordBatch:
         n_rows = len(given)
-        columns = [
-            plain(as_array(evaluate(each.value, given.rows, slab.functions), n_rows))
-            for each in self.keys
-        ]
+        columns = [values_of(each.value, given, slab) for each in self.keys]
         return rows_of(columns, self.key_schema.names, n_rows)
 
     def _answers(

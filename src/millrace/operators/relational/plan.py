@@ -12,9 +12,8 @@ from typing import Protocol, TypeVar, assert_never
 import numpy as np
 import pyarrow as pa
 
-from millrace.operators.evaluate import evaluate
 from millrace.operators.relational.equal import plain
-from millrace.operators.relational.feeds import Feed, Once
+from millrace.operators.relational.feeds import Feed, Once, values_of
 from millrace.operators.relational.group import Grouping
 from millrace.operators.relational.join import InnerJoin, Key, true_rows
 from millrace.operators.relational.join_keys import split
@@ -27,7 +26,6 @@ from millrace.operators.relational.top import TopRows
 from millrace.operators.relational.totals import Totals
 from millrace.operators.relational.values import Values
 from millrace.operators.relational.windows import RowsWindow, by_time
-from millrace.operators.vectors import as_array
 from millrace.plan.bind import type_of
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Cast, Column, Expression
@@ -381,10 +379,7 @@ def _filtered(given: Timed, condition: Expression, slab: Slab) -> Timed:
 
 def _projected(given: Timed, node: Project, slab: Slab) -> Timed:
     n_rows = len(given)
-    columns = [
-        plain(as_array(evaluate(each.value, given.rows, slab.functions), n_rows))
-        for each in node.outputs
-    ]
+    columns = [values_of(each.value, given, slab) for each in node.outputs]
     return given.with_rows(rows_of(columns, [each.name for each in node.outputs], n_rows))
 
 

@@ -65,6 +65,8 @@ class Definition:
     streams: Mapping[str, Sequence[Element]]
     tables: Mapping[str, Sequence[Change]] = field(default_factory=dict)
     outer: Row = field(default_factory=dict)
+    begin: int = 0
+    """The first instant: no relation has a row before it, so all that is there then is new."""
     _told: dict[tuple[Stream, int], list[Element]] = field(default_factory=dict)
     _schemas: dict[tuple[Relation, Schema | None], Schema] = field(default_factory=dict)
 
@@ -81,7 +83,7 @@ class Definition:
                     if at <= until
                 ]
             case StreamOf():
-                if until < 0:
+                if until < self.begin:
                     return []
                 if (stream, until) not in self._told:
                     before = self.stream(stream, until - 1)
@@ -95,7 +97,9 @@ class Definition:
         """Return what a derived stream tells at one instant, in canonical order."""
         apart = replace(self, declared=self.declared.apart(), outer={})
         now = bag(apart.relation(stream.relation, at))
-        before = bag(apart.relation(stream.relation, at - 1)) if at > 0 else Counter[Bagged]()
+        before = Counter[Bagged]()
+        if at > self.begin:
+            before = bag(apart.relation(stream.relation, at - 1))
         match stream.kind:
             case "istream":
                 found = now - before
