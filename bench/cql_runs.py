@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 import millrace
-from bench.epoch_runs import intervals, until
+from bench.epoch_runs import ends_of, intervals, until
 from millrace.connectors.files import Files
 
 COLUMNS = "k bigint, v double, ts timestamp"
@@ -122,7 +122,7 @@ def growing(
     frame = spark.readStream.name("a").schema(COLUMNS).option("maxFilesPerTrigger", 1)
     session.stream("a", frame.parquet(str(source)), schema=COLUMNS, time="ts", delay="0 seconds")
     session.query(text, name="q", keep=0)
-    ends = _ends_of(session)
+    ends = ends_of(session)
     run = session.start()
     n_small = small.warm + small.epochs
     for each in sorted((directory / "a").iterdir())[:n_small]:
@@ -150,21 +150,6 @@ def growing(
     return empty, full, rows
 
 
-def _ends_of(session: millrace.Session) -> list[float]:
-    """Return a list that gets the end of each epoch with rows."""
-    ends: list[float] = []
-    engine, run_epoch = session.engine, session.engine.run
-
-    def timed(*arguments: object) -> object:
-        statistics = run_epoch(*arguments)  # type: ignore[arg-type]
-        if statistics is not None and statistics.rows:
-            ends.append(time.perf_counter())
-        return statistics
-
-    engine.run = timed  # type: ignore[method-assign, assignment]
-    return ends
-
-
 def our_epochs(
     spark: SparkSession, directory: Path, work: Workload, text: str | list[str]
 ) -> Measured:
@@ -177,7 +162,7 @@ def our_epochs(
         session.stream(name, source, schema=COLUMNS, time="ts", delay="0 seconds")
     for number, each in enumerate([text] if isinstance(text, str) else text):
         session.query(each, name=f"q{number}", unbounded=True)
-    ends = _ends_of(session)
+    ends = ends_of(session)
     run = session.start()
     until(lambda: len(ends) >= work.warm + work.epochs, run.wait)
     state = sum(

@@ -98,6 +98,16 @@ def ours(
     dear = millrace.select("trades", "number", "price", where=millrace.col("price") > threshold)
     session.query(dear, name="dear")
     session.sink(millrace.ParquetSink(scratch / "answers"))
+    ends = ends_of(session)
+    run = session.start()
+    until(lambda: len(ends) >= warm + epochs, run.wait)
+    session.close()
+    shutil.rmtree(scratch)
+    return median(intervals(ends, warm))
+
+
+def ends_of(session: millrace.Session) -> list[float]:
+    """Return a list that gets the end of each epoch with rows."""
     ends: list[float] = []
     engine, run_epoch = session.engine, session.engine.run
 
@@ -108,11 +118,7 @@ def ours(
         return statistics
 
     engine.run = timed  # type: ignore[method-assign, assignment]
-    run = session.start()
-    until(lambda: len(ends) >= warm + epochs, run.wait)
-    session.close()
-    shutil.rmtree(scratch)
-    return median(intervals(ends, warm))
+    return ends
 
 
 def until(done: Callable[[], bool], ended: Callable[[float], bool] | None = None) -> None:

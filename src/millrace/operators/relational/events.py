@@ -195,3 +195,20 @@ class Ledger:
     def _counts(self, stored: pa.RecordBatch) -> Ints:
         columns = [stored.column(f"+{each}").to_numpy() for each in self.counts]
         return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """An operator that keeps count of how often each row of a relation is there."""
+
+    name: str
+    schema: pa.Schema
+    place: str | None
+
+    @property
+    def _ledger(self) -> Ledger:
+        return Ledger(self.name, self.schema, ("n",))
+
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used, with their columns."""
+        return self._ledger.stores()

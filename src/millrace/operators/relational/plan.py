@@ -165,7 +165,7 @@ class Plan:
                 schema, place = self._schema(relation).to_arrow(), self._place(relation)
                 if kind != "rstream":
                     return self._changing(kind, relation, Changes(name, schema, place))
-                telling = self._keep(Repeating(name, schema, every, place))
+                telling = self._keep(Repeating(name, schema, place, every))
                 return lambda run: telling.step(self.relation(relation, run), run.slab)
             case _:
                 assert_never(node)
@@ -208,7 +208,7 @@ class Plan:
                 return self._combined(node, name)
             case Top(given, order, limit, offset, per):
                 schema, place = self._schema(given).to_arrow(), self._place(given, per)
-                top = self._keep(TopRows(name, schema, order, limit, offset, per, place))
+                top = self._keep(TopRows(name, schema, place, order, limit, offset, per))
                 return lambda run: top.step(self.relation(given, run), run.slab)
             case Asked():
                 raise AssertionError("subqueries are unnested before")

@@ -11,7 +11,7 @@ from millrace.kernels.arrays import Ints
 from millrace.kernels.grouping import add_by_number, net_by_instant, order_by, running_sums
 from millrace.operators.canonical import ordered_by
 from millrace.operators.relational.equal import hashes_of, numbered
-from millrace.operators.relational.events import Ledger, events_of, joined
+from millrace.operators.relational.events import RowCounts, events_of, joined
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.sweep import next_times
 from millrace.operators.relational.timed import Timed, take_rows
@@ -37,20 +37,8 @@ class Net:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(RowCounts):
     """Adds up what happens to each row of a relation at an instant."""
-
-    name: str
-    schema: pa.Schema
-    place: str | None = None
-
-    @property
-    def _ledger(self) -> Ledger:
-        return Ledger(self.name, self.schema, ("n",))
-
-    def stores(self) -> dict[str, pa.Schema]:
-        """Return the stores that are used, with their columns."""
-        return self._ledger.stores()
 
     def step(self, given: Timed, slab: Slab) -> Net:
         """Take what is new in the relation."""
@@ -65,21 +53,10 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeating:
+class Repeating(RowCounts):
     """Tells all of a relation at every instant, or at every multiple of `every`."""
 
-    name: str
-    schema: pa.Schema
     every: int | None
-    place: str | None = None
-
-    @property
-    def _ledger(self) -> Ledger:
-        return Ledger(self.name, self.schema, ("n",))
-
-    def stores(self) -> dict[str, pa.Schema]:
-        """Return the stores that are used, with their columns."""
-        return self._ledger.stores()
 
     def step(self, given: Timed, slab: Slab) -> Elements:
         """Take what is new in the relation."""

@@ -11,7 +11,7 @@ from millrace.kernels.grouping import add_by_number, net_by_instant, order_by, r
 from millrace.kernels.multisets import first_values
 from millrace.operators.relational.entries import Entries, entries_of
 from millrace.operators.relational.equal import hashes_of
-from millrace.operators.relational.events import Ledger, events_of
+from millrace.operators.relational.events import RowCounts, events_of
 from millrace.operators.relational.ranks import ranked
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.sweep import next_times, stepped
@@ -21,24 +21,13 @@ from millrace.plan.relations import Order
 
 
 @dataclass(frozen=True, slots=True)
-class TopRows:
+class TopRows(RowCounts):
     """The first rows by an order, of each value of some columns; ties are in canonical order."""
 
-    name: str
-    schema: pa.Schema
     order: tuple[Order, ...]
     limit: int
     offset: int
-    per: tuple[str, ...] = ()
-    place: str | None = None
-
-    @property
-    def _ledger(self) -> Ledger:
-        return Ledger(self.name, self.schema, ("n",))
-
-    def stores(self) -> dict[str, pa.Schema]:
-        """Return the stores that are used, with their columns."""
-        return self._ledger.stores()
+    per: tuple[str, ...]
 
     def step(self, given: Timed, slab: Slab) -> Timed:
         """Take what is new in the relation."""
