@@ -168,7 +168,7 @@ def our_epochs(
     state = sum(
         piece.bytes
         for name, store in session.engine.manifest.stores.items()
-        if name.startswith(("state/", "input/"))
+        if name.startswith(("state/", "elements/"))
         for each in store.runs
         for piece in each.pieces
     )

@@ -14,7 +14,7 @@ import pyarrow as pa
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
-from millrace.engine.plans import is_spread
+from millrace.engine.plan_stores import is_spread
 from millrace.engine.receipt import Receipt, Written
 from millrace.engine.running import can_begin, earliest, frontier, marks_after
 from millrace.engine.stores import store_specs
@@ -151,12 +151,15 @@ def _of_plans(
 
     Those that ran are where their streams are complete, and have seen all changes of tables.
     """
-    found: dict[str, dict[str, int]] = {"frontiers": {}, "taken": {}, "earliest": {}}
+    facts_of_plans = ("frontiers", "entered", "taken", "earliest")
+    found: dict[str, dict[str, int]] = {each: {} for each in facts_of_plans}
     for name, (qid, begin, begun) in decision.plans.items():
         if qid in decision.suspended:
             continue
         feed = catalog.feeds[name]
         reached, number = frontier(feed, marks), str(feed.number)
+        entered = decision.entered.get(name, decision.identity.epoch)
+        found["entered"][number] = entered
         if begin is None:
             least = earliest(feed, decision, tallies)
             if least is not None and not can_begin(least, reached):

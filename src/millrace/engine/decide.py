@@ -12,7 +12,7 @@ from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision, Identity
 from millrace.engine.keeping import Consumed, kept_merges
-from millrace.engine.plans import plan_stores
+from millrace.engine.plan_stores import element_horizons, element_stores, state_stores
 from millrace.engine.settings import Settings
 from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_specs
 from millrace.engine.streams import StreamSpec
@@ -87,8 +87,10 @@ def horizons(
     """Return, for each store, the time before which its rows have expired."""
     marks = facts.watermarks(manifest, catalog)
     found = {DEAD_LETTERS: clock - keep_rejected}
-    for name, begin in facts.frontiers(manifest, catalog).items():
-        for store, _ in plan_stores(catalog.feeds[name], catalog):
+    frontiers = facts.frontiers(manifest, catalog)
+    found |= element_horizons(catalog, frontiers)
+    for name, begin in frontiers.items():
+        for store, _ in state_stores(catalog.feeds[name], catalog):
             found[store] = begin
     for stream in catalog.streams.values():
         found[late_store(stream)] = clock - keep_rejected
@@ -119,7 +121,7 @@ def abandoned(
     for name, (qid, *_) in decision.plans.items():
         if qid not in decision.suspended:
             continue
-        for store, _ in plan_stores(catalog.feeds[name], catalog):
+        for store, _ in state_stores(catalog.feeds[name], catalog):
             runs = manifest.stores[store].runs if store in manifest.stores else ()
             drops[store] = tuple(each.id for each in runs if (store, each.id) not in merging)
     return {store: runs for store, runs in drops.items() if runs}
@@ -158,10 +160,15 @@ def _waiting(manifest: Manifest, catalog: Catalog, stream: str) -> bool:
     for feed in catalog.plans():
         if stream not in feed.sources or feed.name not in reached:
             continue
-        for store, _ in plan_stores(feed, catalog):
+        since = {store: reached[feed.name] for store, _ in state_stores(feed, catalog)}
+        since |= {
+            each.name: reached[feed.name] - (each.reach or 0)
+            for each in element_stores(feed, catalog)
+        }
+        for store, begin in since.items():
             runs = manifest.stores[store].runs if store in manifest.stores else ()
             pieces = (piece for run in runs for piece in run.pieces)
-            if any(reached[feed.name] <= each.max_time < OPEN for each in pieces):
+            if any(begin <= each.max_time < OPEN for each in pieces):
                 return True
     return False
 

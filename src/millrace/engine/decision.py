@@ -48,9 +48,9 @@ class Decision:
     `ahead` is by how much the time of silent streams has gone on by itself. `plans` are the feeds
     whose plans run: the id of the query, up to where the plan has come (None
     if a stream has no watermark yet), and whether it has begun. `held` are the runs that they read:
-    what waits and what they remember.
-    `taken` says which change of the registry was the last whose tables a plan has seen, `earliest`
-    the least time of what waits for a plan that has not begun.
+    elements, and what they remember. `entered` says which epoch was the first whose rows a plan
+    sees, `taken` which change of the registry was the last whose tables it has seen, `earliest` the
+    least time of what waits for a plan that has not begun.
     """
 
     identity: Identity
@@ -73,6 +73,7 @@ class Decision:
     segments: dict[str, Segments] = field(default_factory=dict)
     plans: dict[str, list[Any]] = field(default_factory=dict)
     held: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
+    entered: dict[str, int] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
     earliest: dict[str, int] = field(default_factory=dict)
     unordered: tuple[str, ...] = ()

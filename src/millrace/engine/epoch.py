@@ -32,7 +32,7 @@ from millrace.engine.decide import abandoned, decide, expired, merges
 from millrace.engine.decision import Decision, Identity, attempts
 from millrace.engine.delivery import Delivery
 from millrace.engine.keeping import old_runs
-from millrace.engine.plans import plan_stores
+from millrace.engine.plan_stores import plan_stores
 from millrace.engine.quarantine import verdicts_of, without_culprits
 from millrace.engine.receipt import Receipt
 from millrace.engine.reconsider import reconsidered, without_order
@@ -149,6 +149,7 @@ class Engine:
             wanted=self._wanted(catalog),
             plans=self._plans(catalog),
             held=self._held(catalog),
+            entered=facts.entered(self.manifest, catalog),
             taken=facts.taken(self.manifest, catalog),
             earliest=facts.earliest(self.manifest, catalog),
             merges=merges(self.manifest, catalog, settings, fences, consumed, clock=clock),
@@ -195,10 +196,10 @@ class Engine:
 
     def _held(self, catalog: Catalog) -> dict[str, tuple[Piece, ...]]:
         """Name the runs that plans read."""
-        stores = [name for feed in catalog.plans() for name, _ in plan_stores(feed, catalog)]
+        stores = {name for feed in catalog.plans() for name, _ in plan_stores(feed, catalog)}
         return {
             name: tuple(piece for run in self.manifest.stores[name].runs for piece in run.pieces)
-            for name in stores
+            for name in sorted(stores)
             if name in self.manifest.stores
         }
 

@@ -6,6 +6,7 @@ seen         stream -> source partition -> wall clock when it last had rows, us
 born         stream -> which declaration of that name these facts are about
 clock        the wall clock when the epoch was decided, us
 frontiers    number of a feed -> up to where its plan has come, us
+entered      number of a feed -> the first epoch whose rows its plan sees
 taken        number of a feed -> the last change of the registry whose tables its plan has seen
 earliest     number of a feed -> the least time of what waits for a plan that has not begun, us
 suspended    query id -> why and since when it does not run
@@ -45,6 +46,11 @@ def seen(manifest: Manifest, catalog: Catalog) -> Clocks:
 def frontiers(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
     """Return up to where the plans of feeds have come, of those that have begun."""
     return _of_plans("frontiers", manifest, catalog)
+
+
+def entered(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
+    """Return the first epochs whose rows the plans of feeds see."""
+    return _of_plans("entered", manifest, catalog)
 
 
 def taken(manifest: Manifest, catalog: Catalog) -> dict[str, int]:

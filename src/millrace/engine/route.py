@@ -31,12 +31,13 @@ from millrace.engine.chunk import Chunk
 from millrace.engine.decision import Decision
 from millrace.engine.lateness import Lateness
 from millrace.engine.outgoing import Outgoing
-from millrace.engine.plans import readers_of
+from millrace.engine.plan_stores import readers_of
 from millrace.engine.standing import sources_of
 from millrace.engine.stores import rows_store
 from millrace.engine.streams import StreamSpec
 from millrace.engine.tally import Position, Tally
 from millrace.operators.keys import hash_columns
+from millrace.operators.relational.equal import LESSER_BITS
 from millrace.operators.select import Function
 from millrace.state.root import Root
 
@@ -144,11 +145,13 @@ class Router:
             least, known = int(times.min()), self._tally.earliest
             earliest = least if known is None else min(least, known)
             self._tally = replace(self._tally, earliest=earliest)
-        for column, stores in self._readers.items():
+        for name, store in self._readers.items():
             keys = np.zeros(rows.num_rows, np.uint64)
-            if column is not None:
-                keys = hash_columns(rows, [column])
-            self._outgoing.add_rows(rows, keys, times, kinds.INPUT, "\n".join(stores))
+            if store.column is not None:
+                keys = hash_columns(rows, [store.column])
+            if store.order == "time":
+                keys &= ~LESSER_BITS
+            self._outgoing.add_rows(rows, keys, times, kinds.INPUT, name)
         if self.spec.retain is None:
             return
         keys = hash_columns(rows, self.spec.key or (self.spec.time,))

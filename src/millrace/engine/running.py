@@ -2,7 +2,8 @@
 
 Every shard knows from the tallies of all tasks how far each stream is complete. A plan is run for
 the slab of time from where it had come to where all its streams are complete: over the elements
-that waited for it, and those that have just come. Elements of later wait in the plan's input store.
+that waited for it, and those that have just come. Elements are stored once for all plans; they stay
+there for as long as they wait, or are read again.
 What has changed in tables since its last slab takes effect where the slab begins, in all shards at
 the same instant.
 
@@ -19,15 +20,11 @@ import pyarrow as pa
 
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
+from millrace.engine.elements import StoredElements, as_elements, stored
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.lateness import watermark
-from millrace.engine.plans import (
-    CHANGE,
-    compiled,
-    input_store,
-    ordered_sources,
-    state_prefix,
-)
+from millrace.engine.plan_stores import element_stores, state_prefix
+from millrace.engine.plans import CHANGE, compiled, ordered_sources
 from millrace.engine.stores import answer_store
 from millrace.engine.table_changes import changes_at
 from millrace.engine.tally import Failure, Tally, advanced
@@ -38,7 +35,6 @@ from millrace.operators.keys import BUCKET_BITS
 from millrace.operators.relational.equal import LESSER_BITS
 from millrace.operators.relational.plan import Run
 from millrace.operators.relational.slab import Elements, Slab
-from millrace.operators.relational.state import state_schema
 from millrace.operators.relational.timed import NEVER, OPEN, empty_rows
 from millrace.operators.select import Function
 from millrace.plan.placement import EVERYWHERE
@@ -129,26 +125,49 @@ class Running:
         """Move all plans on; `arrived` are the new rows by input store."""
         moved = Moved()
         marks = marks_after(self.catalog, self.decision, tallies)
+        kept: dict[tuple[str, str], int] = {}
         for name, (qid, begin, begun) in self.decision.plans.items():
+            feed = self.catalog.feeds[name]
             if qid in self.decision.suspended:
                 continue
-            feed, alone = self.catalog.feeds[name], Moved()
             if self._keys(feed) == EVERYTHING and self.keys[0] > 0:
                 continue  # what is not spread runs in the first shard
+            end = frontier(feed, marks)
+            for store in element_stores(feed, self.catalog):
+                needed = NEVER if end is None or store.reach != 0 else end
+                place = store.name, store.stream
+                kept[place] = min(needed, kept.get(place, needed))
             first = earliest(feed, self.decision, tallies)
-            try:
-                since = Since(qid, begin, begun=begun, earliest=first)
-                self._plan(feed, since, frontier(feed, marks), arrived, alone)
-            except (MemoryError, OSError, StoreError):
-                raise  # it is not the query's fault
-            except Exception as error:
-                code = getattr(error, "code", type(error).__name__)
-                moved.failures.append(Failure(qid, None, code, str(error)))
-            else:
-                moved.n_results += alone.n_results
-                for store, tables in alone.rows.items():
-                    moved.rows.setdefault(store, []).extend(tables)
+            since = Since(qid, begin, begun=begun, earliest=first)
+            self._alone(feed, since, end, arrived, moved)
+        for (name, stream), needed in kept.items():
+            if name in arrived:
+                rows, spec = arrived[name], self.catalog.stream(stream)
+                rows = rows.filter(pa.array(rows.column("_time").to_numpy() >= needed))
+                moved.add(name, stored(rows, spec, self.decision.identity.epoch))
         return moved
+
+    def _alone(
+        self,
+        feed: FeedSpec,
+        since: Since,
+        end: int | None,
+        arrived: Mapping[str, pa.Table],
+        moved: Moved,
+    ) -> None:
+        """Run one plan; if it fails, nothing of it is left but the failure."""
+        alone = Moved()
+        try:
+            self._plan(feed, since, end, arrived, alone)
+        except (MemoryError, OSError, StoreError):
+            raise  # it is not the query's fault
+        except Exception as error:
+            code = getattr(error, "code", type(error).__name__)
+            moved.failures.append(Failure(since.qid, None, code, str(error)))
+        else:
+            moved.n_results += alone.n_results
+            for store, tables in alone.rows.items():
+                moved.rows.setdefault(store, []).extend(tables)
 
     def _plan(
         self,
@@ -160,28 +179,28 @@ class Running:
     ) -> None:
         """Run a plan from where it had come to where it comes; its first slab begins with a row."""
         assert feed.plan is not None, "a feed that runs has a plan"
-        stop = NEVER if end is None else end
-        elements = {}
-        for stream in feed.plan.sources:
-            store = input_store(feed, stream)
-            new = arrived.get(store)
-            rows = self._elements(feed, stream, new, since.begin, stop)
-            elements[stream] = rows
-            if new is not None:
-                later = new.filter(pa.array(new.column("_time").to_numpy() >= stop))
-                moved.add(store, later)
         start = since.earliest if since.begin is None else since.begin
         if start is None or end is None or end <= start:
             return  # nothing new is complete
+        past = StoredElements(
+            self.root,
+            self.decision.held,
+            self.catalog,
+            {each.stream: each for each in element_stores(feed, self.catalog)},
+            self._keys(feed),
+            self.decision.entered.get(feed.name, self.decision.identity.epoch),
+            start,
+        )
         state = RunState(self.root, self.decision.held, state_prefix(feed), self._keys(feed))
         slab = Slab(
             start,
             end,
-            elements,
+            {name: self._elements(feed, name, past, arrived, end) for name in past.stores},
             {name: self._changes(feed, name, start) for name in feed.plan.tables},
             state,
             first=not since.begun,
             functions=self.functions,
+            past=past,
         )
         self._told(feed, since.qid, slab, moved)
         for store, batches in state.added.items():
@@ -193,31 +212,29 @@ class Running:
         return EVERYTHING if feed.plan.columns is None else self.keys
 
     def _elements(
-        self, feed: FeedSpec, stream: str, new: pa.Table | None, begin: int | None, stop: int
+        self,
+        feed: FeedSpec,
+        stream: str,
+        past: StoredElements,
+        arrived: Mapping[str, pa.Table],
+        end: int,
     ) -> Elements:
         """Return the elements of a slab: those that waited and those that are new.
 
         They are in order where that matters.
         """
         assert feed.plan is not None, "a feed that runs has a plan"
-        spec = self.catalog.stream(stream)
-        schema = state_schema(spec.schema.to_arrow())
-        since = NEVER if begin is None else begin
-        held = self.decision.held.get(input_store(feed, stream), ())
-        tables = [
-            read_piece(self.root, piece, keys=self._keys(feed), times=(since, stop))
-            for piece in held
-        ]
+        spec, new = self.catalog.stream(stream), arrived.get(past.stores[stream].name)
+        table = past.waiting(stream, end)
         if new is not None:
             times = new.column("_time").to_numpy()
-            tables.append(new.filter(pa.array((times >= since) & (times < stop))))
-        table = pa.concat_tables([schema.empty_table(), *tables])
+            now = new.filter(pa.array((times >= past.begin) & (times < end)))
+            table = pa.concat_tables([table, now.select(table.column_names)])
         if stream in ordered_sources(feed.plan):
             names = ["_time", *spec.order]
             names += [each for each in spec.schema.names if each not in names]
             table = table.take(canonical_order(table.select(names)))
-        batch = _batch([table], schema)
-        return Elements(batch.select(spec.schema.names), batch.column("_time").to_numpy())
+        return as_elements(table)
 
     def _changes(self, feed: FeedSpec, table: str, at: int) -> Elements:
         """Return what a plan has not seen of a table yet, as changes at one instant."""

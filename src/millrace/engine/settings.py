@@ -40,6 +40,9 @@ class Settings:
     access
         How the index finds queries: "auto" chooses for each batch by cost; the name of an
         access method forces that one wherever it is possible.
+    again
+        Whether plans read stored elements again where they can, instead of remembering what
+        they have made of them; each plan keeps to what held when it was registered.
     backoff
         The wait before the first retry after a failure, in us; it doubles up to a minute.
     """
@@ -53,6 +56,7 @@ class Settings:
     trigger: int = 0
     keep_rejected: int = 7 * DAY
     access: str = "auto"
+    again: bool = True
     backoff: int = SECOND // 2
 
     def __post_init__(self) -> None:

@@ -92,9 +92,7 @@ def _moved(arrived: list[Chunk], running: Running) -> Moved:
     inputs: dict[str, list[pa.Table]] = {}
     for each in arrived:
         if each.kind == kinds.INPUT:
-            table = each.table()
-            for store in each.name.split("\n"):
-                inputs.setdefault(store, []).append(table)
+            inputs.setdefault(each.name, []).append(each.table())
     joined = {store: pa.concat_tables(tables) for store, tables in inputs.items()}
     return running.run(joined, list(_tallies(arrived, kinds.TALLY, kinds.CLOCKS)))
 

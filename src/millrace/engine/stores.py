@@ -14,7 +14,7 @@ import pyarrow as pa
 from millrace.connectors.sinks.sink import FANOUTS, FanOut
 from millrace.engine.catalog import Catalog
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.plans import plan_stores
+from millrace.engine.plan_stores import plan_stores
 from millrace.engine.streams import StreamSpec
 from millrace.state.store_state import StoreSpec
 

@@ -65,6 +65,7 @@ def planned_feed(
         None if columns is None else tuple(sorted(columns.items())),
         tuple(_functions(streams[0].relation, declared)),
         tuple(dict.fromkeys(each for stream in streams for each in tables_of(stream))),
+        again=session.engine.settings.again,
     )
     text = asked if isinstance(asked, str) else outline(asked)
     return FeedSpec(name, sources[0], answer, keep=keep, text=text, plan=spec)

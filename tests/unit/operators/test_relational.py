@@ -34,11 +34,13 @@ CUTS = st.lists(st.integers(1, END - 1), max_size=5).map(lambda cuts: [*sorted(s
 Told = list[tuple[Any, ...]]
 
 
-def executed(streams: Sequence[StreamOf], world: Worlds, ends: Sequence[int]) -> list[Told]:
+def executed(
+    streams: Sequence[StreamOf], world: Worlds, ends: Sequence[int], *, again: bool = True
+) -> list[Told]:
     """Run a plan slab by slab and return what each stream tells."""
     pushing, unnesting = Pushing(DECLARED), Unnesting(DECLARED)
     nodes = [unnesting.stream(pushing.stream(each)) for each in streams]
-    plan, state = Plan(nodes, DECLARED), MemoryState()
+    plan, state = Plan(nodes, DECLARED, again=again), MemoryState()
     told: list[Told] = [[] for _ in nodes]
     for begin, end in zip([0, *ends], ends, strict=False):
         run = Run(slab_of(world, begin, end, state))
@@ -59,7 +61,26 @@ def slab_of(
         {name: taken(tables[name], name, begin, end, share) for name in tables},
         state,
         first=begin == 0,
+        past=Seen(world, begin, share),
     )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The elements of a world before an instant, those of a shard if one is given."""
+
+    world: Worlds
+    begin: int
+    share: Share | None
+
+    def between(self, stream: str, begin: int, end: int) -> Elements:
+        return taken(self.world[0][stream], stream, begin, min(end, self.begin), self.share)
+
+    def of(self, stream: str, keys: np.ndarray, after: int) -> Elements:
+        assert self.share is not None, "only what is spread is found by keys"
+        found = self.between(stream, after + 1, self.begin)
+        mask = np.isin(hash_columns(found.rows, [self.share.columns[stream]]), keys)
+        return Elements(found.rows.filter(pa.array(mask)), found.times[mask])
 
 
 def rows_told(elements: Elements) -> Told:
@@ -88,21 +109,22 @@ def comparable(at: int, row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 @FEWER
+@pytest.mark.parametrize("again", [True, False])
 @given(plans(3), worlds(), CUTS)
 def test_what_is_told_is_what_the_definition_says(
-    plan: Relation, world: Worlds, cuts: list[int]
+    plan: Relation, world: Worlds, cuts: list[int], *, again: bool
 ) -> None:
-    check(plan, world, cuts)
+    check(plan, world, cuts, again=again)
 
 
-def check(plan: Relation, world: Worlds, cuts: list[int]) -> None:
+def check(plan: Relation, world: Worlds, cuts: list[int], *, again: bool = True) -> None:
     definition = Definition(DECLARED, *world)
     streams = [StreamOf(kind, plan) for kind in KINDS]
     expected = [
         [comparable(at, row) for at, row in definition.stream(each, END - 1)] for each in streams
     ]
 
-    assert executed(streams, world, cuts) == expected
+    assert executed(streams, world, cuts, again=again) == expected
 
 
 @pytest.mark.slow
@@ -116,17 +138,21 @@ def test_many_plans_of_each_kind(
 
 
 @FEWER
+@pytest.mark.parametrize(
+    ("kind", "again"), [("istream", True), ("dstream", True), ("istream", False)]
+)
 @given(plans(3), worlds(), CUTS, st.integers(1, END))
 def test_shards_tell_the_same_together(
-    plan: Relation, world: Worlds, cuts: list[int], change: int
+    plan: Relation, world: Worlds, cuts: list[int], change: int, kind: StreamKind, *, again: bool
 ) -> None:
     """From the instant `change` on there are 4 shards instead of 2, over the same state."""
-    stream = Unnesting(DECLARED).stream(StreamOf("istream", plan))
+    stream = Unnesting(DECLARED).stream(StreamOf(kind, plan))
     assert isinstance(stream, StreamOf)
     columns = Placing(DECLARED).columns(stream)
     if columns is None:
         return
-    operators, stores = Plan([stream], DECLARED, columns), dict[str, list[pa.RecordBatch]]()
+    operators = Plan([stream], DECLARED, columns, again=again)
+    stores = dict[str, list[pa.RecordBatch]]()
     told: Told = []
     for begin, end in zip([0, *cuts], cuts, strict=False):
         shares = [
@@ -140,7 +166,7 @@ def test_shards_tell_the_same_together(
         for state in states:
             state.settle(end)
     definition = Definition(DECLARED, *world)
-    expected = definition.stream(StreamOf("istream", plan), END - 1)
+    expected = definition.stream(StreamOf(kind, plan), END - 1)
 
     assert Counter(told) == Counter(comparable(at, row) for at, row in expected)
 

@@ -120,7 +120,7 @@ def test_a_dropped_plan_leaves_nothing(tmp_path: Path) -> None:
         query.drop()
         run.feed(trades=rows(("a", 1.0, 8)))
         stores = session.engine.manifest.stores
-        assert not [each for each in stores if each.startswith(("state/", "input/"))]
+        assert not [each for each in stores if each.startswith(("state/", "elements/"))]
         again = session.query(COUNT, name="totals")
         run.feed(trades=rows(("a", 1.0, 9)))
         assert told(again)[-1] == (8, 1, 0)

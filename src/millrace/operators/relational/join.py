@@ -3,8 +3,9 @@
     new left  x  (old right and new right)     and     old left  x  new right
 
 A pair is there from the later start to the earlier end, as often as the product of the weights.
-What is remembered of a side are its rows that end after the slab, by key. Rows with a NULL in a
-key have no partner, unless the key says that NULLs are equal.
+What is remembered of a side are its rows that end after the slab, by key; a side that can be made
+again (`again`) is not remembered at all. Rows with a NULL in a key have no partner, unless the key
+says that NULLs are equal.
 
 If every shard has all of one side, the first shard remembers it for all of them. The rows of the
 other side are remembered in their own shards, by the key but for the bits that say the shard.
@@ -12,6 +13,7 @@ other side are remembered in their own shards, by the key but for the bits that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +22,7 @@ import pyarrow as pa
 from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.kernels.grouping import pairs_of
 from millrace.operators.evaluate import evaluate
+from millrace.operators.keys import hash_columns
 from millrace.operators.relational.equal import hashes_of, numbered, placed_by, without_nulls
 from millrace.operators.relational.folded import consolidated
 from millrace.operators.relational.slab import Slab
@@ -29,6 +32,9 @@ from millrace.operators.vectors import as_array
 from millrace.plan.expressions import Expression
 
 PAIRS_AT_ONCE = 1 << 22
+
+MadeAgain = Callable[[Hashes], Timed]
+"""Makes the rows of a side again that have some keys, by the key that decides about the shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,7 @@ class InnerJoin:
     place: str | None = None
     everywhere: tuple[str, str] | None = None
     """The side ("left", "right") that every shard has, and the column that places the other."""
+    remembered: tuple[str, ...] = ("left", "right")
 
     @property
     def schema(self) -> pa.Schema:
@@ -71,22 +78,43 @@ class InnerJoin:
 
     def stores(self) -> dict[str, pa.Schema]:
         """Return the stores that are used, with their columns."""
-        return {f"{self.name}.left": _stored(self.left), f"{self.name}.right": _stored(self.right)}
+        schemas = {"left": self.left, "right": self.right}
+        return {f"{self.name}.{side}": _stored(schemas[side]) for side in self.remembered}
 
-    def step(self, left: Timed, right: Timed, slab: Slab) -> Timed:
-        """Take what is new on both sides."""
-        new_left = self._side(left, [each.left for each in self.keys], slab)
-        new_right = self._side(right, [each.right for each in self.keys], slab)
-        old_left = self._remembered("left", self.left, new_right, slab)
-        old_right = self._remembered("right", self.right, new_left, slab)
+    def step(
+        self,
+        left: Timed,
+        right: Timed,
+        slab: Slab,
+        again_left: MadeAgain | None = None,
+        again_right: MadeAgain | None = None,
+    ) -> Timed:
+        """Take what is new on both sides; those that are not remembered can be made again."""
+        new_left, new_right = self._sides(left, right, slab)
+        old_left = self._old("left", self.left, new_right, slab, again_left)
+        old_right = self._old("right", self.right, new_left, slab, again_right)
         found = [
             self._pairs(new_left, old_right, slab),
             self._pairs(new_left, new_right, slab),
             self._pairs(old_left, new_right, slab),
         ]
-        self._remember("left", self.left, new_left, slab)
-        self._remember("right", self.right, new_right, slab)
+        for side, schema, new in (
+            ("left", self.left, new_left),
+            ("right", self.right, new_right),
+        ):
+            if side in self.remembered:
+                self._remember(side, schema, new, slab)
         return Timed.concat(found, self.schema)
+
+    def pairs(self, left: Timed, right: Timed, slab: Slab) -> Timed:
+        """Return the pairs of two sides."""
+        return self._pairs(*self._sides(left, right, slab), slab)
+
+    def _sides(self, left: Timed, right: Timed, slab: Slab) -> tuple[Side, Side]:
+        return (
+            self._side(left, [each.left for each in self.keys], slab),
+            self._side(right, [each.right for each in self.keys], slab),
+        )
 
     def _side(self, timed: Timed, values: list[Expression], slab: Slab) -> Side:
         n_rows = len(timed)
@@ -95,7 +123,18 @@ class InnerJoin:
         strict = [column for column, key in zip(columns, self.keys, strict=True) if not key.nulls]
         return Side(timed, keys, hashes_of(keys, self.place), without_nulls(strict, n_rows))
 
-    def _remembered(self, side: str, schema: pa.Schema, partners: Side, slab: Slab) -> Side:
+    def _old(
+        self, side: str, schema: pa.Schema, partners: Side, slab: Slab, again: MadeAgain | None
+    ) -> Side:
+        """Return the rows of a side, from before the slab, that may have one of some partners."""
+        values = [each.left if side == "left" else each.right for each in self.keys]
+        if again is None:
+            return self._side(self._remembered(side, schema, partners, slab), values, slab)
+        assert self.place is not None, "what is made again is found by the key that places it"
+        keys = hash_columns(partners.keys, [self.place])[partners.able]
+        return self._side(again(np.unique(keys)), values, slab)
+
+    def _remembered(self, side: str, schema: pa.Schema, partners: Side, slab: Slab) -> Timed:
         stored, here = _stored(schema), self.everywhere is not None and side != self.everywhere[0]
         wanted = np.unique(partners.hashes[partners.able])
         read = slab.state.anywhere if here else slab.state.of
@@ -106,8 +145,7 @@ class InnerJoin:
             rows.column("_time").to_numpy(),
             rows.column("+weight").to_numpy(),
         )
-        values = [each.left if side == "left" else each.right for each in self.keys]
-        return self._side(consolidated(timed, slab.begin), values, slab)
+        return consolidated(timed, slab.begin)
 
     def _remember(self, side: str, schema: pa.Schema, new: Side, slab: Slab) -> None:
         if self.everywhere is not None and side == self.everywhere[0] and not slab.state.first:

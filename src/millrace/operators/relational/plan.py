@@ -7,11 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Protocol, TypeVar, assert_never
 
 import numpy as np
 import pyarrow as pa
 
+from millrace.operators.keys import hash_columns
+from millrace.operators.relational.again import (
+    Again,
+    Recipe,
+    lasting,
+    reach_of,
+    stream_of,
+    with_tails,
+)
 from millrace.operators.relational.equal import plain
 from millrace.operators.relational.feeds import Feed, Once, values_of
 from millrace.operators.relational.group import Grouping
@@ -80,13 +90,18 @@ class Run:
     relations: dict[Relation, Timed] = field(default_factory=dict)
     streams: dict[Stream, Elements] = field(default_factory=dict)
     changes: dict[Relation, Net] = field(default_factory=dict)
+    again: Again = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.again = Again(self.slab)
 
 
 class Plan:
     """The operators of some streams over what is declared.
 
     Operators are numbered in the order of the plan, and call their stores by that number. If the
-    rows come spread over shards, `columns` says by which column of each stream.
+    rows come spread over shards, `columns` says by which column of each stream. With `again`, what
+    can be made of stored elements is not remembered.
     """
 
     def __init__(
@@ -94,8 +109,14 @@ class Plan:
         streams: Sequence[Stream],
         declared: Declared,
         columns: Mapping[str, str] | None = None,
+        *,
+        again: bool = True,
     ) -> None:
         self._declared = declared
+        self._columns, self._again = columns, again
+        self._recipes: dict[Relation, Recipe] = {}
+        self._read: dict[Windowed, bool] = {}
+        self._gone: set[Relation] = set()
         self._placing = None if columns is None else Placing(declared, columns)
         self._relations: dict[Relation, Makes] = {}
         self._streams: dict[Stream, Tells] = {}
@@ -107,6 +128,21 @@ class Plan:
     def stores(self) -> dict[str, pa.Schema]:
         """Return the stores that the operators use, with their columns."""
         return {name: schema for each in self._operators for name, schema in each.stores().items()}
+
+    @cached_property
+    def reaches(self) -> dict[str, int | None]:
+        """How far back elements of streams are read again; None is for ever."""
+        found: dict[str, int | None] = {}
+        for window in self._read:
+            reach, known = reach_of(window), found.get(stream_of(window), 0)
+            widest = None if reach is None or known is None else max(reach, known)
+            found[stream_of(window)] = widest
+        return found
+
+    @cached_property
+    def keyed(self) -> frozenset[str]:
+        """The streams whose elements are read again by their keys, and not by time alone."""
+        return frozenset(stream_of(window) for window, by_key in self._read.items() if by_key)
 
     def owners(self) -> dict[str, Relation | Stream]:
         """Return whose each store is."""
@@ -147,6 +183,9 @@ class Plan:
             self._add(each)
         if node not in self._relations:
             self._relations[node] = self._made(node, f"r{len(self._relations)}")
+            recipe = self._recipe(node) if self._again else None
+            if recipe is not None:
+                self._recipes[node] = recipe
 
     def _place(self, node: Relation, names: Iterable[str] | None = None) -> str | None:
         """Return the column of a relation, one of some names, that decides about the shard."""
@@ -166,7 +205,8 @@ class Plan:
                 if kind != "rstream":
                     return self._changing(kind, relation, Changes(name, schema, place))
                 telling = self._keep(Repeating(name, schema, place, every))
-                return lambda run: telling.step(self.relation(relation, run), run.slab)
+                given = self._tailed(relation)
+                return lambda run: telling.step(given(run), run.slab)
             case _:
                 assert_never(node)
 
@@ -174,15 +214,72 @@ class Plan:
         """Tell what comes or what goes; both are of the same sums."""
         if relation not in self._changes:
             self._changes[relation] = self._keep(changes)
+        if kind == "dstream":
+            self._gone.add(relation)
+        given, place = self._tailed(relation), changes.place
 
         def tell(run: Run) -> Elements:
             if relation not in run.changes:
-                given = self.relation(relation, run)
-                run.changes[relation] = self._changes[relation].step(given, run.slab)
+                only_coming = relation not in self._gone
+                timed = self._coming(relation, place, run) if only_coming else None
+                timed = given(run) if timed is None else timed
+                run.changes[relation] = self._changes[relation].step(timed, run.slab)
             net = run.changes[relation]
             return net.came() if kind == "istream" else net.went()
 
         return tell
+
+    # ---- what is read again ----------------------------------------------------------------------
+
+    def _recipe(self, node: Relation) -> Recipe | None:
+        """Return how a relation is made again of stored elements, if it can be."""
+        match node:
+            case Windowed() if lasting(node):
+                names = self._schema(node).names
+                return Recipe((node,), lambda read, _: _windowed(node, names, _plain(read(node))))
+            case Filter(given, condition) if given in self._recipes:
+                below = self._recipes[given]
+                return replace(
+                    below,
+                    made=lambda read, slab: _filtered(below.made(read, slab), condition, slab),
+                )
+            case Project(given, _) if given in self._recipes:
+                below = self._recipes[given]
+                return _of(below, lambda timed, slab: _projected(timed, node, slab))
+            case _:
+                return self._recipes.get(node)
+
+    def _reads(self, recipe: Recipe | None, *, by_key: bool) -> None:
+        """Note which windows are read again, and how."""
+        for window in () if recipe is None else recipe.windows:
+            if by_key or window.window.size is not None:
+                self._read[window] = by_key or self._read.get(window, False)
+
+    def _tailed(self, node: Relation) -> Makes:
+        """Return a relation to an operator that must know what goes: if it can be, by tails."""
+        recipe = self._recipes.get(node)
+        if recipe is None:
+            return lambda run: self.relation(node, run)
+        self._reads(recipe, by_key=len(recipe.windows) > 1)
+
+        def tailed(run: Run) -> Timed:
+            going = run.again.going(recipe, self._columns)
+            return with_tails(self.relation(node, run), going, run.slab)
+
+        return tailed
+
+    def _coming(self, node: Relation, place: str | None, run: Run) -> Timed | None:
+        """Return a join that is made again to an operator that only tells what comes.
+
+        What goes matters to it if the same row comes at the same instant; so only what goes of the
+        keys is read that something comes of.
+        """
+        recipe = self._recipes.get(node)
+        if recipe is None or len(recipe.windows) == 1 or place is None:
+            return None
+        new = self.relation(node, run)
+        going = run.again.going_of(recipe, hash_columns(new.rows, [place]))
+        return with_tails(new, going, run.slab)
 
     # ---- relations -------------------------------------------------------------------------------
 
@@ -202,14 +299,18 @@ class Plan:
                 return self._grouped(node, name)
             case Distinct(given):
                 schema, place = self._schema(given).to_arrow(), self._place(given)
-                once = self._keep(Sweep(name, schema, 1, distinct, place))
-                return lambda run: once.step([self.relation(given, run)], run.slab)
+                once, tailed = (
+                    self._keep(Sweep(name, schema, 1, distinct, place)),
+                    self._tailed(given),
+                )
+                return lambda run: once.step([tailed(run)], run.slab)
             case Combined():
                 return self._combined(node, name)
             case Top(given, order, limit, offset, per):
                 schema, place = self._schema(given).to_arrow(), self._place(given, per)
                 top = self._keep(TopRows(name, schema, place, order, limit, offset, per))
-                return lambda run: top.step(self.relation(given, run), run.slab)
+                tailed = self._tailed(given)
+                return lambda run: top.step(tailed(run), run.slab)
             case Asked():
                 raise AssertionError("subqueries are unnested before")
             case _:
@@ -218,7 +319,7 @@ class Plan:
     def _windowed(self, node: Windowed, name: str) -> Makes:
         window, stream = node.window, node.stream
         names = self._schema(node).names
-        by_rows = window.kind == "rows" and not (window.size is None and window.slide is None)
+        by_rows = _counts(node)
         place = None
         if self._placing is not None and by_rows:
             place = min(self._placing.found_in(stream) & frozenset(window.by))
@@ -229,10 +330,9 @@ class Plan:
 
         def windowed(run: Run) -> Timed:
             elements = self.stream(stream, run)
-            if by_rows:
-                timed = rows_window.step(elements.rows, elements.times, run.slab.state)
-            else:
-                timed = by_time(window, elements.rows, elements.times)
+            if not by_rows:
+                return _windowed(node, names, elements)
+            timed = rows_window.step(elements.rows, elements.times, run.slab.state)
             return timed.with_rows(rows_of(timed.rows.columns, names, len(timed)))
 
         return windowed
@@ -242,7 +342,18 @@ class Plan:
         keys, rest = split(node.condition, left, right, self._declared.functions)
         everywhere = self._everywhere(node)
         at = self._key_at(node, keys) if everywhere is None else None
-        inner = InnerJoin(name, left.to_arrow(), right.to_arrow(), keys, rest, at, everywhere)
+        sides = [self._recipes.get(each) if at is not None else None
+                 for each in (node.left, node.right)]  # fmt: skip
+        for each in sides:
+            self._reads(each, by_key=True)
+        remembered = tuple(
+            side for side, each in zip(("left", "right"), sides, strict=True) if each is None
+        )
+        inner = InnerJoin(
+            name, left.to_arrow(), right.to_arrow(), keys, rest, at, everywhere, remembered
+        )
+        if None not in sides and node.kind == "inner":
+            self._recipes[node] = _joined_again(inner, *sides)
         join: InnerJoin | OuterJoin = inner
         if node.kind != "inner":
             preserved = [node.left if node.kind in ("left", "full") else None,
@@ -250,9 +361,13 @@ class Plan:
             places = [None if each is None else self._place(each) for each in preserved]
             join = OuterJoin.of(node.kind, inner, *places)
         self._keep(join)
-        return lambda run: join.step(
-            self.relation(node.left, run), self.relation(node.right, run), run.slab
-        )
+
+        def joined(run: Run) -> Timed:
+            again = [None if each is None else partial(run.again.by_keys, each) for each in sides]
+            given = self.relation(node.left, run), self.relation(node.right, run)
+            return join.step(*given, run.slab, *again)
+
+        return joined
 
     def _everywhere(self, node: Join) -> tuple[str, str] | None:
         """Return which side of a join every shard has, and the column that places the other."""
@@ -281,10 +396,10 @@ class Plan:
 
     def _combined(self, node: Combined, name: str) -> Makes:
         schema = self._schema(node).to_arrow()
+        sides = self._tailed(node.left), self._tailed(node.right)
 
         def inputs(run: Run) -> list[Timed]:
-            sides = self.relation(node.left, run), self.relation(node.right, run)
-            return [_as_columns(each, schema) for each in sides]
+            return [_as_columns(each(run), schema) for each in sides]
 
         if node.kind == "union" and node.keep_all:
             return lambda run: Timed.concat(inputs(run), schema)
@@ -307,7 +422,8 @@ class Plan:
         grouping = self._keep(
             Grouping(name, node.keys, keys, tuple(feeds), schema.to_arrow(), place)
         )
-        return lambda run: grouping.step(self.relation(node.input, run), run.slab)
+        tailed = self._tailed(node.input)
+        return lambda run: grouping.step(tailed(run), run.slab)
 
     def _feed(
         self, name: str, keys: pa.Schema, aggregate: Aggregate, given: Schema, place: str | None
@@ -355,6 +471,33 @@ def _column(node: Expression) -> str:
     """Return the name of a column, also of one that is cast to a wider integer."""
     node = node.operand if isinstance(node, Cast) else node
     return node.name if isinstance(node, Column) else ""
+
+
+def _counts(node: Windowed) -> bool:
+    """Say whether a window counts rows."""
+    window = node.window
+    return window.kind == "rows" and not (window.size is None and window.slide is None)
+
+
+def _windowed(node: Windowed, names: Sequence[str], elements: Elements) -> Timed:
+    """Return the relation of a window of time."""
+    timed = by_time(node.window, elements.rows, elements.times)
+    return timed.with_rows(rows_of(timed.rows.columns, names, len(timed)))
+
+
+def _of(below: Recipe, make: Callable[[Timed, Slab], Timed]) -> Recipe:
+    """Return how something is made of what a recipe makes."""
+    return replace(below, made=lambda read, slab: make(below.made(read, slab), slab))
+
+
+def _joined_again(join: InnerJoin, left: Recipe | None, right: Recipe | None) -> Recipe:
+    """Return how a join is made again of both sides."""
+    assert left is not None, "both sides can be made again"
+    assert right is not None, "both sides can be made again"
+    return Recipe(
+        (*left.windows, *right.windows),
+        lambda read, slab: join.pairs(left.made(read, slab), right.made(read, slab), slab),
+    )
 
 
 def _plain(elements: Elements) -> Elements:

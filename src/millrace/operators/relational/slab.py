@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import pyarrow as pa
 
-from millrace.kernels.arrays import Ints
+from millrace.kernels.arrays import Hashes, Ints
 from millrace.operators.evaluate import Function
 from millrace.operators.relational.state import State
 
@@ -21,12 +22,27 @@ class Elements:
     copies: Ints | None = None
 
 
+class Past(Protocol):
+    """The elements that a plan has seen before the slab, in all shards those of their own keys."""
+
+    def of(self, stream: str, keys: Hashes, after: int) -> Elements:
+        """Return those of some keys, by the column that decides about the shard.
+
+        Their time is greater than `after`.
+        """
+        ...
+
+    def between(self, stream: str, begin: int, end: int) -> Elements:
+        """Return those whose time is in [begin, end)."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Slab:
     """The instants [begin, end), the elements of streams and the changes of tables in them.
 
     The first slab of a plan says so: what is there from the beginning, such as the count of
-    nothing, is told then.
+    nothing, is told then. `past` is what plans read again that do not remember it.
     """
 
     begin: int
@@ -36,3 +52,4 @@ class Slab:
     state: State
     first: bool = False
     functions: Mapping[str, Function] = field(default_factory=dict)
+    past: Past | None = None

@@ -1,0 +1,113 @@
+"""The stores of plans: elements of streams, once for all plans, and what operators remember.
+
+    elements/<stream>.<born>/<column>.<order>        state/<feed>.<number>/<operator>
+
+Elements are stored by the column that decides about their shard, for all plans that spread the
+stream so. Their order is by key and then by time if they are looked for by keys; else by bucket and
+time. What has come ahead of time waits there, and what has been seen stays for as long as the
+widest window reads it again.
+
+    _key   _time   _epoch                   columns of the stream, but for its time
+    hash           in which it has come
+
+A plan sees what has come since it is there, whatever others have left in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+
+from millrace.engine.plans import compiled
+from millrace.operators.relational.state import state_schema
+from millrace.state.store_state import StoreSpec
+
+if TYPE_CHECKING:
+    from millrace.engine.catalog import Catalog
+    from millrace.engine.decision import Decision
+    from millrace.engine.feeds import FeedSpec
+    from millrace.engine.streams import StreamSpec
+
+EPOCH = "_epoch"
+
+
+@dataclass(frozen=True, slots=True)
+class ElementStore:
+    """Where a plan finds the elements of a stream, and how far back it reads them again."""
+
+    name: str
+    stream: str
+    column: str | None
+    order: Literal["key", "time"]
+    reach: int | None
+    """0: they only wait for their time; None: they are read for ever."""
+
+
+def element_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[ElementStore]:
+    """Give the stores of the elements that a feed's plan reads, one for each stream."""
+    assert feed.plan is not None, "only plans read elements"
+    plan = compiled(feed, catalog)
+    for name in feed.plan.sources:
+        spec = catalog.stream(name)
+        column = None if feed.plan.columns is None else dict(feed.plan.columns)[name]
+        order: Literal["key", "time"] = "key" if name in plan.keyed else "time"
+        store = f"elements/{name}.{spec.born}/{column or ''}.{order}"
+        yield ElementStore(store, name, column, order, plan.reaches.get(name, 0))
+
+
+def element_schema(spec: StreamSpec) -> pa.Schema:
+    """Return the columns of stored elements."""
+    columns = [each for each in spec.schema.to_arrow() if each.name != spec.time]
+    return state_schema(pa.schema([pa.field(EPOCH, pa.uint32()), *columns]))
+
+
+def state_prefix(feed: FeedSpec) -> str:
+    """Return what the names of all stores of a plan's states begin with."""
+    return f"state/{feed.name}.{feed.number}/"
+
+
+def state_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
+    """Give the stores of what a feed's plan remembers."""
+    for name, schema in compiled(feed, catalog).stores().items():
+        yield state_prefix(feed) + name, StoreSpec(schema, fold=True)
+
+
+def plan_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
+    """Give every store that a feed's plan calls for."""
+    for each in element_stores(feed, catalog):
+        yield each.name, StoreSpec(element_schema(catalog.stream(each.stream)))
+    yield from state_stores(feed, catalog)
+
+
+def readers_of(stream: str, catalog: Catalog, decision: Decision) -> dict[str, ElementStore]:
+    """Return the stores that get a stream's rows, by name."""
+    feeds = (catalog.feeds[name] for name in decision.plans)
+    return {
+        each.name: each
+        for feed in feeds
+        if feed.plan is not None and stream in feed.plan.sources
+        for each in element_stores(feed, catalog)
+        if each.stream == stream
+    }
+
+
+def element_horizons(catalog: Catalog, frontiers: Mapping[str, int]) -> dict[str, int]:
+    """Return, for stores of elements, the time before which no plan reads them any more."""
+    found, endless = dict[str, int](), set[str]()
+    for feed in catalog.plans():
+        reached = frontiers.get(feed.name)
+        for store in element_stores(feed, catalog):
+            if reached is None or store.reach is None:
+                endless.add(store.name)
+            else:
+                horizon = reached - store.reach
+                found[store.name] = min(found.get(store.name, horizon), horizon)
+    return {name: each for name, each in found.items() if name not in endless}
+
+
+def is_spread(store: str) -> bool:
+    """Say whether the runs of all shards in a store are of different keys, and make one run."""
+    return store.startswith(("rows/", "elements/", "state/"))

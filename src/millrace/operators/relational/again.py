@@ -1,0 +1,125 @@
+"""Reading again: what can be made anew of stored elements is not remembered by operators.
+
+A window of time over a stream, what is selected and computed of it, and joins of such relations
+are functions of the stream's elements, and those are stored once for all plans. So
+
+- a join does not remember a side of this kind: it makes it again, of the elements with the keys
+  that it looks for;
+- nobody notes when such a row will go. It is told as if it stayed, and what goes in a slab is made
+  again, of the elements whose time in the window ends in the slab, and told as a tail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from millrace.kernels.arrays import Hashes
+from millrace.operators.keys import hash_columns
+from millrace.operators.relational.slab import Elements, Past, Slab
+from millrace.operators.relational.timed import OPEN, Timed, concat_rows
+from millrace.plan.relations import Source, Windowed
+
+Made = Callable[[Callable[[Windowed], Elements], Slab], Timed]
+"""Makes a relation of the elements of its windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a relation is made of windows over streams."""
+
+    windows: tuple[Windowed, ...]
+    made: Made
+
+
+def lasting(window: Windowed) -> bool:
+    """Say whether the window's rows come with their elements, and can be made again of them."""
+    by = window.window
+    return (
+        isinstance(window.stream, Source) and by.kind == "range" and by.slide is None and not by.lag
+    )
+
+
+def reach_of(window: Windowed) -> int | None:
+    """Return how long before an instant an element may lie whose row goes at it or later."""
+    return None if window.window.size is None else window.window.size + 1
+
+
+def stream_of(window: Windowed) -> str:
+    """Return the stream that a window is over."""
+    assert isinstance(window.stream, Source), "only elements of declared streams are read again"
+    return window.stream.name
+
+
+@dataclass(slots=True)
+class Again:
+    """What one run has read again: for each window the keys that it knows, and their elements."""
+
+    slab: Slab
+    known: dict[Windowed, tuple[Hashes, Elements]] = field(default_factory=dict)
+
+    @property
+    def _past(self) -> Past:
+        assert self.slab.past is not None, "a plan that reads elements again is given them"
+        return self.slab.past
+
+    def by_keys(self, recipe: Recipe, keys: Hashes) -> Timed:
+        """Make a relation again, at least for some keys, but for what has gone before the slab."""
+        return recipe.made(lambda window: self._of(window, keys), self.slab)
+
+    def going(self, recipe: Recipe, columns: Mapping[str, str] | None) -> Timed:
+        """Return those rows of a relation, told before the slab, that go in it.
+
+        If there are several windows, a row goes with one of its elements; the others are found by
+        the columns that decide about the shard.
+        """
+        gone = {each: self._gone(each) for each in recipe.windows}
+        if len(gone) == 1:
+            return self._ending(recipe.made(gone.__getitem__, self.slab))
+        assert columns is not None, "what is joined again is spread by columns"
+        keys = [
+            hash_columns(elements.rows, [columns[stream_of(window)]])
+            for window, elements in gone.items()
+        ]
+        return self._ending(self.by_keys(recipe, np.unique(np.concatenate(keys))))
+
+    def going_of(self, recipe: Recipe, keys: Hashes) -> Timed:
+        """Return the rows that go in the slab, at least those of some keys."""
+        return self._ending(self.by_keys(recipe, np.unique(keys)))
+
+    def _ending(self, timed: Timed) -> Timed:
+        return timed.where((timed.ends >= self.slab.begin) & (timed.ends < self.slab.end))
+
+    def _gone(self, window: Windowed) -> Elements:
+        """Return the elements whose time in a window ends in the slab."""
+        reach, slab = reach_of(window), self.slab
+        if reach is None:
+            return self._past.between(stream_of(window), slab.begin, slab.begin)
+        end = min(slab.end - reach, slab.begin)
+        return self._past.between(stream_of(window), slab.begin - reach, end)
+
+    def _of(self, window: Windowed, keys: Hashes) -> Elements:
+        """Return the elements of a window that have some keys, or others that are known."""
+        stream, reach = stream_of(window), reach_of(window)
+        after = -OPEN if reach is None else self.slab.begin - reach - 1
+        if window not in self.known:
+            self.known[window] = keys, self._past.of(stream, keys, after)
+        known, elements = self.known[window]
+        missing = np.setdiff1d(keys, known, assume_unique=True)
+        if len(missing):
+            more = self._past.of(stream, missing, after)
+            rows = concat_rows([elements.rows, more.rows], elements.rows.schema)
+            elements = Elements(rows, np.concatenate((elements.times, more.times)))
+            self.known[window] = np.union1d(known, missing), elements
+        return elements
+
+
+def with_tails(new: Timed, going: Timed, slab: Slab) -> Timed:
+    """Tell rows as if those stayed that do not go in the slab; and what goes in it as tails."""
+    ends = np.where(new.ends >= slab.end, OPEN, new.ends)
+    stays = Timed(new.rows, new.starts, ends, new.weights)
+    forever = np.full(len(going), OPEN)
+    return Timed.concat([stays, Timed(going.rows, going.ends, forever, -going.weights)],
+                        new.rows.schema)  # fmt: skip
