@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from rich.console import Console
 
-from bench.cql_runs import Measured, Workload, growing, our_epochs, spark_epochs
+from bench.cql_runs import Keys, Measured, Workload, growing, our_epochs, spark_epochs
 from bench.epoch import victim
 from bench.report import Figure, publish
 from millrace.spark.launch import local_spark
@@ -34,12 +34,17 @@ Case = Callable[[SparkSession, Path, int], list[Figure]]
 Build = Callable[[Mapping[str, DataFrame]], DataFrame]
 
 
-def once(epoch: int, rows: int) -> np.ndarray:
-    """Give each row a key of its own, the same in all streams."""
-    return epoch * rows + np.arange(rows)
+def after(epochs: int) -> Keys:
+    """Give each row a key of its own, which a stream has so many epochs after another."""
+
+    def keys(epoch: int, rows: int) -> np.ndarray:
+        mine = (epoch - epochs) * rows + np.arange(rows)
+        return np.random.default_rng(epoch).permutation(mine)
+
+    return keys
 
 
-def among(n_keys: int) -> Callable[[int, int], np.ndarray]:
+def among(n_keys: int) -> Keys:
     """Give rows keys among some, at random."""
 
     def keys(epoch: int, rows: int) -> np.ndarray:
@@ -91,8 +96,9 @@ def note(theirs: list[Measured], ours: list[Measured]) -> str:
 
 
 def join(spark: SparkSession, scratch: Path, rounds: int) -> list[Figure]:
-    """A windowed equi-join of two streams, a match a row."""
-    work = Workload({"a": once, "b": once}, rows=100_000, span=MINUTE, epochs=14, warm=4)
+    """A windowed equi-join of two streams, a match a row, which comes 6 minutes later."""
+    streams = {"a": after(0), "b": after(3)}
+    work = Workload(streams, rows=50_000, span=2 * MINUTE, epochs=7, warm=5)
 
     def build(frames: Mapping[str, DataFrame]) -> DataFrame:
         a, b = frames["a"].alias("a"), frames["b"].alias("b")
@@ -162,7 +168,8 @@ def sliding(spark: SparkSession, scratch: Path, rounds: int) -> list[Figure]:
 def five(spark: SparkSession, scratch: Path, rounds: int) -> list[Figure]:
     """A join of five streams by one key, within 10 minutes."""
     names = "abcde"
-    work = Workload(dict.fromkeys(names, once), rows=20_000, span=MINUTE, epochs=12, warm=4)
+    streams = {name: after(at) for at, name in enumerate(names)}
+    work = Workload(streams, rows=20_000, span=2 * MINUTE, epochs=7, warm=5)
 
     def build(frames: Mapping[str, DataFrame]) -> DataFrame:
         found = frames["a"].select("k", f.col("ts").alias("at"), f.col("v").alias("va"))

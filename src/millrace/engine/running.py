@@ -30,6 +30,7 @@ from millrace.engine.table_changes import changes_at
 from millrace.engine.tally import Failure, Tally, advanced
 from millrace.errors import StoreError
 from millrace.kernels.arrays import Hashes
+from millrace.kernels.sorted_keys import distinct
 from millrace.operators.canonical import canonical_order
 from millrace.operators.keys import BUCKET_BITS
 from millrace.operators.relational.equal import LESSER_BITS
@@ -285,7 +286,7 @@ class RunState:
     def of(self, store: str, schema: pa.Schema, keys: Hashes, after: int) -> pa.RecordBatch:
         """Return the rows of some keys whose time is greater than `after`."""
         pieces = self.held.get(self.prefix + store, ())
-        ascending = np.unique(keys)
+        ascending = distinct(keys)
         tables = [read_keys(self.root, piece, ascending, after) for piece in pieces]
         return _batch(tables, schema)
 
@@ -300,7 +301,7 @@ class RunState:
         A few keys are looked for in each bucket; for many the shard's rows are read once.
         """
         low, high = (each >> (64 - BUCKET_BITS) for each in self.keys)
-        rests = np.unique(keys & LESSER_BITS)
+        rests = distinct(keys & LESSER_BITS)
         if len(rests) * (high - low) <= MOST_LOOKUPS:
             buckets = np.arange(low, high, dtype=np.uint64) << np.uint64(64 - BUCKET_BITS)
             return self.of(store, schema, (buckets[:, None] | rests[None, :]).ravel(), after)

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from millrace.kernels.sorted_keys import rows_of_keys
 from millrace.state.container import pack
 from millrace.state.names import Part, run_file_name
 from millrace.state.order import KEY, TIME, ascending, check_schema, key_bound, keys_and_times
@@ -164,17 +165,11 @@ def read_keys(root: Root, piece: Piece, keys: NDArray[np.uint64], after: int) ->
         if not len(mine):
             continue
         start, batch = int(blocks.bounds[ordinal]), run.block(ordinal)
-        column = batch.column(0).to_numpy()
-        first, stop = np.searchsorted(column, mine), np.searchsorted(column, mine, side="right")
-        first = np.maximum(first, piece.first - start)
-        stop = np.maximum(np.minimum(stop, piece.stop - start), first)
-        counts = stop - first
-        if not counts.any():
-            continue
-        begins = np.cumsum(counts) - counts
-        at = np.repeat(first - begins, counts) + np.arange(int(counts.sum()))
-        at = at[batch.column(1).to_numpy()[at] > after]
-        batches.append(batch.take(pa.array(at)))
+        column, times = batch.column(0).to_numpy(), batch.column(1).to_numpy()
+        first, stop = max(piece.first - start, 0), min(piece.stop - start, batch.num_rows)
+        at = rows_of_keys(column, times, mine, first, stop, after)
+        if len(at):
+            batches.append(batch.take(pa.array(at)))
     return pa.Table.from_batches(batches, run.schema)
 
 

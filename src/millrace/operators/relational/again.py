@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from millrace.kernels.arrays import Hashes
+from millrace.kernels.sorted_keys import contained, distinct
 from millrace.operators.keys import hash_columns
 from millrace.operators.relational.slab import Elements, Past, Slab
 from millrace.operators.relational.timed import OPEN, Timed, concat_rows
@@ -83,11 +84,11 @@ class Again:
             hash_columns(elements.rows, [columns[stream_of(window)]])
             for window, elements in gone.items()
         ]
-        return self._ending(self.by_keys(recipe, np.unique(np.concatenate(keys))))
+        return self._ending(self.by_keys(recipe, distinct(np.concatenate(keys))))
 
     def going_of(self, recipe: Recipe, keys: Hashes) -> Timed:
         """Return the rows that go in the slab, at least those of some keys."""
-        return self._ending(self.by_keys(recipe, np.unique(keys)))
+        return self._ending(self.by_keys(recipe, distinct(keys)))
 
     def _ending(self, timed: Timed) -> Timed:
         return timed.where((timed.ends >= self.slab.begin) & (timed.ends < self.slab.end))
@@ -107,12 +108,12 @@ class Again:
         if window not in self.known:
             self.known[window] = keys, self._past.of(stream, keys, after)
         known, elements = self.known[window]
-        missing = np.setdiff1d(keys, known, assume_unique=True)
+        missing = keys[~contained(keys, known)]
         if len(missing):
             more = self._past.of(stream, missing, after)
             rows = concat_rows([elements.rows, more.rows], elements.rows.schema)
             elements = Elements(rows, np.concatenate((elements.times, more.times)))
-            self.known[window] = np.union1d(known, missing), elements
+            self.known[window] = distinct(np.concatenate((known, missing))), elements
         return elements
 
 

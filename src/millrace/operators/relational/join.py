@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.kernels.grouping import pairs_of
+from millrace.kernels.sorted_keys import distinct
 from millrace.operators.evaluate import evaluate
 from millrace.operators.keys import hash_columns
 from millrace.operators.relational.equal import hashes_of, numbered, placed_by, without_nulls
@@ -132,11 +133,11 @@ class InnerJoin:
             return self._side(self._remembered(side, schema, partners, slab), values, slab)
         assert self.place is not None, "what is made again is found by the key that places it"
         keys = hash_columns(partners.keys, [self.place])[partners.able]
-        return self._side(again(np.unique(keys)), values, slab)
+        return self._side(again(distinct(keys)), values, slab)
 
     def _remembered(self, side: str, schema: pa.Schema, partners: Side, slab: Slab) -> Timed:
         stored, here = _stored(schema), self.everywhere is not None and side != self.everywhere[0]
-        wanted = np.unique(partners.hashes[partners.able])
+        wanted = distinct(partners.hashes[partners.able])
         read = slab.state.anywhere if here else slab.state.of
         rows = read(f"{self.name}.{side}", stored, wanted, slab.begin)
         timed = Timed(

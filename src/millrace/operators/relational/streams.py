@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from millrace.kernels.arrays import Ints
 from millrace.kernels.grouping import add_by_number, net_by_instant, order_by, running_sums
+from millrace.kernels.sorted_keys import distinct
 from millrace.operators.canonical import ordered_by
 from millrace.operators.relational.equal import hashes_of, numbered
 from millrace.operators.relational.events import RowCounts, events_of, joined
@@ -64,7 +65,7 @@ class Repeating(RowCounts):
         hashes = hashes_of(given.rows, self.place)
         events = ledger.due(events_of(given, given.weights[:, None], hashes), slab)
         events = joined([ledger.standing(slab), events], self.schema)
-        account = ledger.settle(events, np.unique(events.hashes), slab)
+        account = ledger.settle(events, distinct(events.hashes), slab)
         counts = running_sums(account.numbers, account.changes, account.base)[:, 0]
         places = np.arange(len(counts))
         ends = np.minimum(next_times(account.numbers, account.times, places), slab.end)

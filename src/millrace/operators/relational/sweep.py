@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from millrace.kernels.arrays import Bools, Ints
 from millrace.kernels.grouping import firsts_of, running_sums
+from millrace.kernels.sorted_keys import distinct as different
 from millrace.operators.relational.equal import hashes_of
 from millrace.operators.relational.events import Ledger, events_of, joined
 from millrace.operators.relational.slab import Slab
@@ -57,7 +58,7 @@ class Sweep:
         events = ledger.due(joined(parts, self.schema), slab)
         if not len(events):
             return Timed.empty(self.schema)
-        account = ledger.settle(events, np.unique(events.hashes), slab)
+        account = ledger.settle(events, different(events.hashes), slab)
         after = running_sums(account.numbers, account.changes, account.base)
         weights, before = self.weigh(after), self.weigh(account.base)
         places, starts, ends, signed = stepped(account.numbers, account.times, weights, before)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.kernels.arrays import Bools, Ints
+from millrace.kernels.sorted_keys import distinct
 from millrace.operators.relational.equal import hashes_of, numbered
 from millrace.operators.relational.state import State, state_rows, state_schema
 from millrace.operators.relational.timed import OPEN, Timed, concat_rows, take_rows
@@ -67,7 +68,7 @@ class RowsWindow:
         stored = self._stored
         keys = rows.select(list(self.window.by))
         hashes = hashes_of(keys, self.place)
-        before = state.of(self.name, stored, np.unique(hashes), -1)
+        before = state.of(self.name, stored, distinct(hashes), -1)
         before = _alive(before)
         old_rows = before.select(self.schema.names)
         everything = concat_rows([old_rows, rows], self.schema)

@@ -1,0 +1,89 @@
+"""Kernels over ascending keys: what differs, what is missing, and where rows of keys stand.
+
+Cost: sorting 50,000 keys takes about 1 ms, dropping equal ones a tenth of that; keys are looked for
+by a walk through both sides that leaps where one of them is much longer, 1 to 20 ns a key.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from millrace.kernels.arrays import Bools, Hashes, Ints
+
+
+def distinct(keys: Hashes) -> Hashes:
+    """Return the different keys, ascending.
+
+    >>> distinct(np.array([3, 1, 3], np.uint64)).tolist()
+    [1, 3]
+    """
+    return _once(np.sort(keys))
+
+
+@njit(cache=True, nogil=True)
+def _once(ascending: Hashes) -> Hashes:
+    found = np.empty_like(ascending)
+    count = 0
+    for row in range(len(ascending)):
+        if row == 0 or ascending[row] != ascending[row - 1]:
+            found[count] = ascending[row]
+            count += 1
+    return found[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def leap(keys: Hashes, wanted: np.uint64, first: int) -> int:
+    """Return where the first key that is not less than `wanted` stands, from a place on."""
+    stop, step = len(keys), 1
+    low, high = first, first
+    while high < stop and keys[high] < wanted:
+        low = high + 1
+        high += step
+        step *= 2
+    high = min(high, stop)
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def contained(wanted: Hashes, keys: Hashes) -> Bools:
+    """Say which of some keys are among others; both are ascending."""
+    found = np.empty(len(wanted), np.bool_)
+    place = 0
+    for row in range(len(wanted)):
+        place = leap(keys, wanted[row], place)
+        found[row] = place < len(keys) and keys[place] == wanted[row]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def rows_of_keys(
+    keys: Hashes, times: Ints, wanted: Hashes, first: int, stop: int, after: int
+) -> Ints:
+    """Return the rows in [first, stop) that have one of some keys and a later time than `after`.
+
+    Keys are ascending, both those of the rows and the wanted ones.
+    """
+    found = np.empty(64, np.int64)
+    count, place = 0, first
+    keys = keys[:stop]
+    for key in wanted:
+        place = leap(keys, key, place)
+        if place == stop:
+            break
+        while place < stop and keys[place] == key:
+            if times[place] > after:
+                if count == len(found):
+                    longer = np.empty(2 * count, np.int64)
+                    longer[:count] = found
+                    found = longer
+                found[count] = place
+                count += 1
+            place += 1
+    return found[:count].copy()
