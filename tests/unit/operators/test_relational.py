@@ -108,9 +108,9 @@ def comparable(at: int, row: dict[str, Any]) -> tuple[Any, ...]:
     return at, *values
 
 
-@FEWER
 @pytest.mark.parametrize("again", [True, False])
-@given(plans(3), worlds(), CUTS)
+@FEWER
+@given(plan=plans(3), world=worlds(), cuts=CUTS)
 def test_what_is_told_is_what_the_definition_says(
     plan: Relation, world: Worlds, cuts: list[int], *, again: bool
 ) -> None:
@@ -137,13 +137,13 @@ def test_many_plans_of_each_kind(
     check(data.draw(plans(4 if root is None else 3, root=root)), world, cuts)
 
 
-@FEWER
 @pytest.mark.parametrize(
     ("kind", "again"), [("istream", True), ("dstream", True), ("istream", False)]
 )
-@given(plans(3), worlds(), CUTS, st.integers(1, END))
+@FEWER
+@given(plan=plans(3), world=worlds(), cuts=CUTS, change=st.integers(1, END))
 def test_shards_tell_the_same_together(
-    plan: Relation, world: Worlds, cuts: list[int], change: int, kind: StreamKind, *, again: bool
+    kind: StreamKind, plan: Relation, world: Worlds, cuts: list[int], change: int, *, again: bool
 ) -> None:
     """From the instant `change` on there are 4 shards instead of 2, over the same state."""
     stream = Unnesting(DECLARED).stream(StreamOf(kind, plan))
