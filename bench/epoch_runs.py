@@ -23,7 +23,7 @@ import millrace
 from millrace.connectors.files import Files
 
 COLUMNS = "number bigint, symbol bigint, price double, size bigint, venue bigint, ts timestamp"
-PATIENCE_SECONDS = 300.0
+PATIENCE_SECONDS = 900
 
 
 def write_files(directory: Path, *, rows: int, files: int, seed: int = 1) -> None:

@@ -11,9 +11,9 @@ from millrace.cli.terminal import make_console
 NAME = "warm"
 SUMMARY = "compile and prepare ahead of time what a first start would wait for"
 EPILOG = """\
-Compiles the readers of text formats, and archives the classes that Spark loads so that its JVM
-starts in half the time. Both are done once for a machine and a version; doing it again does
-nothing. Useful when a machine image is built.
+Compiles the readers of text formats and the operators of plans, and archives the classes that
+Spark loads so that its JVM starts in half the time. It is done once for a machine and a version;
+doing it again does nothing. Useful when a machine image is built.
 
 examples:
   millrace warm
@@ -29,10 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prepare this machine; what cannot be prepared is said and is no error."""
     from millrace.connectors.compiled import compile_readers
+    from millrace.session.warm import warm_plans
 
     console = make_console()
-    with console.status("compiling kernels, about 15 s"):
+    with console.status("compiling kernels, about a minute"):
         compile_readers()
+        warm_plans()
     console.print(Text.assemble(("ok", "bold green"), "  kernels are compiled"))
     if arguments.kernels:
         return 0

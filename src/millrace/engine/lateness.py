@@ -72,7 +72,7 @@ class Lateness:
     ) -> None:
         if self._exact:
             self._clocks = newest
-        for code in np.unique(groups):
+        for code in np.flatnonzero(np.bincount(groups)):
             mine = groups == code
             self._newest[code] = max(self._newest[code], int(times[mine].max()))
             punctual = times[mine & ~late]

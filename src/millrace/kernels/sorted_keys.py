@@ -87,3 +87,34 @@ def rows_of_keys(
                 count += 1
             place += 1
     return found[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def rows_due(keys: Hashes, times: Ints, begin: int, end: int) -> Ints:
+    """Return the rows whose time is in [begin, end).
+
+    Rows are ascending by key, and those of one key by time; there are few keys, each of many rows.
+    """
+    found = np.empty(64, np.int64)
+    count, first, n_rows = 0, 0, len(keys)
+    while first < n_rows:
+        stop = n_rows
+        if keys[first] != keys[n_rows - 1]:
+            stop = leap(keys, keys[first] + np.uint64(1), first)
+        low, high = first, stop
+        while low < high:
+            middle = (low + high) // 2
+            if times[middle] < begin:
+                low = middle + 1
+            else:
+                high = middle
+        while low < stop and times[low] < end:
+            if count == len(found):
+                longer = np.empty(2 * count, np.int64)
+                longer[:count] = found
+                found = longer
+            found[count] = low
+            count += 1
+            low += 1
+        first = stop
+    return found[:count].copy()

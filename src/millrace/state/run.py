@@ -15,14 +15,13 @@ Cost, on our busy two-core machine: 10 MB are packed in 1.2 ms and written durab
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from millrace.kernels.sorted_keys import rows_of_keys
+from millrace.kernels.sorted_keys import rows_due, rows_of_keys
 from millrace.state.container import pack
 from millrace.state.names import Part, run_file_name
 from millrace.state.order import KEY, TIME, ascending, check_schema, key_bound, keys_and_times
@@ -45,7 +44,6 @@ __all__ = [
 ]
 
 _LAST_TIME = 1 << 63
-_BELOW = 54
 """The bits of a key below those of its bucket."""
 
 Range: TypeAlias = tuple[int, int]
@@ -136,14 +134,11 @@ def read_due(root: Root, piece: Piece, keys: Range, times: Range) -> pa.Table:
     """
     run = opened(root, piece.file).run(piece.run)
     batches = []
+    begin, end = _within_int64(times)
     for batch in _batches(run, piece, keys, None):
-        column, instants = batch.column(0).to_numpy(), batch.column(1).to_numpy()
-        buckets = np.arange(int(column[0]) >> _BELOW, (int(column[-1]) >> _BELOW) + 1)
-        begins = np.searchsorted(column, buckets.astype(np.uint64) << np.uint64(_BELOW))
-        for first, stop in pairwise([*begins.tolist(), len(column)]):
-            low, high = np.searchsorted(instants[first:stop], _within_int64(times))
-            if low < high:
-                batches.append(batch.slice(first + int(low), int(high - low)))
+        at = rows_due(batch.column(0).to_numpy(), batch.column(1).to_numpy(), begin, end)
+        if len(at):
+            batches.append(batch.take(pa.array(at)))
     return pa.Table.from_batches(batches, run.schema)
 
 

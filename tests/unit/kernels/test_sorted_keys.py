@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.kernels.sorted_keys import contained, distinct, rows_of_keys
+from millrace.kernels.sorted_keys import contained, distinct, rows_due, rows_of_keys
 
 KEYS = st.lists(st.integers(0, 20) | st.integers(0, 2**64 - 1), max_size=40)
 
@@ -39,3 +39,14 @@ def test_rows_of_keys_are_found_between_two_places(
 
     expected = [at for at in range(first, stop) if keys[at] in wanted and times[at] > 4]
     assert found.tolist() == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), max_size=40), st.data())
+def test_rows_that_fall_due_are_found(rows: list[tuple[int, int]], data: st.DataObject) -> None:
+    ordered = sorted(rows)
+    begin, end = data.draw(st.integers(0, 9)), data.draw(st.integers(0, 10))
+    keys, times = (list(each) for each in zip(*ordered, strict=True)) if ordered else ([], [])
+
+    found = rows_due(keys_of(keys), np.array(times, np.int64), begin, end)
+
+    assert found.tolist() == [at for at, time in enumerate(times) if begin <= time < end]

@@ -49,6 +49,8 @@ class Events:
     def taken_back(self) -> Events:
         """Return the events by which these are taken back."""
         some = self.where(self.ends < OPEN)
+        if not len(some):
+            return some
         forever = np.full(len(some), OPEN)
         return Events(some.rows, some.hashes, some.ends, -some.changes, forever)
 
@@ -70,6 +72,9 @@ def still(rows: pa.RecordBatch, hashes: Hashes, at: int, n_counts: int) -> Event
 
 def joined(parts: list[Events], schema: pa.Schema) -> Events:
     """Put events behind each other."""
+    parts = [each for each in parts if len(each)] or parts[:1]
+    if len(parts) == 1:
+        return parts[0]
     return Events(
         concat_rows([each.rows for each in parts], schema),
         np.concatenate([each.hashes for each in parts]),
