@@ -68,6 +68,20 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class RareLimbs:
+    """Limbs of one sum that have no column: of which number, at which place, how much."""
+
+    slot: int
+    of: Ints
+    places: Ints
+    values: Ints
+
+
+Sums = dict[int, dict[int, Ints]]
+"""By the number of an aggregate and the place of a limb: its sum in each row."""
+
+
+@dataclass(frozen=True, slots=True)
 class Totals:
     """Keeps the number of rows of each group, and counts and sums for some aggregates."""
 
@@ -113,54 +127,73 @@ class Totals:
 
     def take(self, given: Timed, keys: pa.RecordBatch, slab: Slab) -> TotalsFed:
         """Take what is new in the relation, with the keys of each row."""
-        together, partials = met(given, keys)
-        changes = np.zeros((len(together), len(self.counted.counts)), np.int64)
-        column = np.zeros(len(given), np.int64)
-        add_into(changes, partials, column, given.weights)
-        rare = []
-        for number, (aggregate, slot) in enumerate(zip(self.aggregates, self.slots, strict=True)):
-            operand, mask = operand_of(aggregate, given, slab)
-            rows = np.flatnonzero(mask)
-            of, weights = partials[rows], given.weights[rows]
-            add_into(changes, of, column[: len(of)] + slot.at, weights)
-            if operand is None or aggregate.kind == "count":
-                continue
-            values = operand.take(pa.array(rows))
-            if slot.odd:
-                doubles = values.cast(pa.float64()).to_numpy()
-                finite = np.isfinite(doubles)
-                if not finite.all():
-                    _count_odd(changes, of, doubles, weights, slot)
-                    of, weights, doubles = of[finite], weights[finite], doubles[finite]
-                squared = aggregate.kind in _VARIANCES
-                if not squared:
-                    usual = (slot.first, slot.n_limbs, slot.limbs_at)
-                    left = np.flatnonzero(exact.add_doubles(changes, of, doubles, weights, usual))
-                    of, weights, doubles = of[left], weights[left], doubles[left]
-                split = _split_doubles(doubles, squared=squared)
-            else:
-                split = _split_whole(values)
-            owners, places, limbs = split
-            limbs *= weights[owners]
-            known = (places >= slot.first) & (places < slot.first + slot.n_limbs)
-            at = places[known] - slot.first + slot.limbs_at
-            add_into(changes, of[owners[known]], at, limbs[known])
-            rest = np.flatnonzero(~known)
-            rare.append((number, of[owners[rest]], places[rest], limbs[rest]))
+        together, numbers = met(given, keys)
+        changes, rare = self.added_up(given, numbers, len(together), slab)
         hashes = hashes_of(together.rows, self.place)
         counted = self.counted.due(events_of(together, changes, hashes), slab)
         summed = self.summed.due(self._rare(together, hashes, rare), slab)
         return TotalsFed(self, counted, summed)
 
-    def _rare(
-        self, together: Timed, hashes: Hashes, limbs: list[tuple[int, Ints, Ints, Ints]]
-    ) -> Events:
+    def added_up(
+        self, given: Timed, numbers: Ints, n_numbers: int, slab: Slab
+    ) -> tuple[Ints, list[RareLimbs]]:
+        """Add up the counts and the usual limbs of rows that have one number; and the others."""
+        changes = np.zeros((n_numbers, len(self.counted.counts)), np.int64)
+        column = np.zeros(len(given), np.int64)
+        add_into(changes, numbers, column, given.weights)
+        rare = []
+        for at, (aggregate, slot) in enumerate(zip(self.aggregates, self.slots, strict=True)):
+            operand, mask = operand_of(aggregate, given, slab)
+            rows = np.flatnonzero(mask)
+            of, weights = numbers[rows], given.weights[rows]
+            add_into(changes, of, column[: len(of)] + slot.at, weights)
+            if operand is None or aggregate.kind == "count":
+                continue
+            values = operand.take(pa.array(rows))
+            owners, places, limbs = self._limbs(aggregate, slot, values, changes, of, weights)
+            known = (places >= slot.first) & (places < slot.first + slot.n_limbs)
+            usual = places[known] - slot.first + slot.limbs_at
+            add_into(changes, owners[known], usual, limbs[known])
+            rest = np.flatnonzero(~known)
+            rare.append(RareLimbs(at, owners[rest], places[rest], limbs[rest]))
+        return changes, rare
+
+    def _limbs(
+        self,
+        aggregate: Aggregate,
+        slot: Slot,
+        values: pa.Array,
+        changes: Ints,
+        of: Ints,
+        weights: Ints,
+    ) -> tuple[Ints, Ints, Ints]:
+        """Return the limbs of values: of which number each is, which place, how much.
+
+        What is not finite, and the usual limbs of doubles, are added to `changes` at once.
+        """
+        if slot.odd:
+            doubles = values.cast(pa.float64()).to_numpy()
+            finite = np.isfinite(doubles)
+            if not finite.all():
+                _count_odd(changes, of, doubles, weights, slot)
+                of, weights, doubles = of[finite], weights[finite], doubles[finite]
+            squared = aggregate.kind in _VARIANCES
+            if not squared:
+                usual = (slot.first, slot.n_limbs, slot.limbs_at)
+                left = np.flatnonzero(exact.add_doubles(changes, of, doubles, weights, usual))
+                of, weights, doubles = of[left], weights[left], doubles[left]
+            owners, places, limbs = _split_doubles(doubles, squared=squared)
+        else:
+            owners, places, limbs = _split_whole(values)
+        return of[owners], places, limbs * weights[owners]
+
+    def _rare(self, together: Timed, hashes: Hashes, limbs: list[RareLimbs]) -> Events:
         """Return limbs that have no column, each as a row."""
         n_slots = max(len(self.aggregates), 1)
-        codes = [(of * n_slots + slot) * _WIDTH + places for slot, of, places, _ in limbs]
+        codes = [(each.of * n_slots + each.slot) * _WIDTH + each.places for each in limbs]
         none = np.zeros(0, np.int64)
         code = np.concatenate([none, *codes])
-        value = np.concatenate([none, *(each for _, _, _, each in limbs)])
+        value = np.concatenate([none, *(each.values for each in limbs)])
         numbers, firsts = number_hashes(code.astype(np.uint64))
         totals = add_by_number(numbers, value[:, None], len(firsts))
         code = code[firsts]
@@ -173,6 +206,39 @@ class Totals:
         rows = rows_of(columns, self.summed.schema.names, len(code))
         timed = Timed(rows, together.starts[partial], together.ends[partial], np.ones_like(code))
         return events_of(timed, totals, hashes[partial])
+
+    def answers(self, counts: Ints, rare: Sums) -> dict[str, pa.Array]:
+        """Return the aggregates by name, of counts with the usual limbs, and of all other limbs."""
+        found = {}
+        for number, (aggregate, slot) in enumerate(zip(self.aggregates, self.slots, strict=True)):
+            mine = np.zeros((len(counts), 4), np.int64)  # values, NaNs, +inf and -inf
+            mine[:, : 1 + 3 * slot.odd] = counts[:, slot.at : slot.limbs_at]
+            limbs = {slot.first + at: counts[:, slot.limbs_at + at] for at in range(slot.n_limbs)}
+            limbs = {place: each for place, each in limbs.items() if each.any()}
+            limbs |= rare.get(number, {})
+            found[aggregate.name] = self._answer(number, aggregate, mine, limbs)
+        return found
+
+    def _answer(
+        self, slot: int, aggregate: Aggregate, counts: Ints, limbs: dict[int, Ints]
+    ) -> pa.Array:
+        n_values = counts[:, 0]
+        if aggregate.kind == "count":
+            return pa.array(n_values)
+        absent = n_values <= _VARIANCES.get(aggregate.kind, 0)
+        arrow, operand = self.types[slot], self.operands[slot]
+        assert operand is not None, "only a count has no operand"
+        if aggregate.kind in _VARIANCES:
+            return _variance(aggregate, counts, limbs, absent)
+        if aggregate.kind == "avg" or kind_of(operand) == "floating":
+            divisors = np.ones_like(n_values) if aggregate.kind == "sum" else n_values.copy()
+            scale = operand.scale if kind_of(operand) == "decimal" else 0
+            return _doubles(_quotient(limbs, divisors, scale), counts, absent)
+        words, beyond = exact.whole_words(_matrix(limbs, exact.ZERO_LIMB, 4, len(counts)))
+        if kind_of(arrow) == "decimal":
+            return from_words(words, ~(absent | beyond), arrow)
+        beyond |= words[:, 1] != words[:, 0] >> 63
+        return pa.array(words[:, 0].copy(), mask=absent | beyond)
 
 
 def _count_odd(changes: Ints, of: Ints, doubles: Floats, weights: Ints, slot: Slot) -> None:
@@ -230,20 +296,9 @@ class TotalsFed:
         )
         if self.totals.whole:
             self.n_rows = counts[:, 0]
-        sums = self._sums(entries, slab)
-        found = {}
-        for number, (aggregate, slot) in enumerate(
-            zip(self.totals.aggregates, self.totals.slots, strict=True)
-        ):
-            mine = np.zeros((len(counts), 4), np.int64)  # values, NaNs, +inf and -inf
-            mine[:, : 1 + 3 * slot.odd] = counts[:, slot.at : slot.limbs_at]
-            limbs = {slot.first + at: counts[:, slot.limbs_at + at] for at in range(slot.n_limbs)}
-            limbs = {place: each for place, each in limbs.items() if each.any()}
-            limbs |= sums.get(number, {})
-            found[aggregate.name] = self._answer(number, aggregate, mine, limbs)
-        return found
+        return self.totals.answers(counts, self._sums(entries, slab))
 
-    def _sums(self, entries: Entries, slab: Slab) -> dict[int, dict[int, Ints]]:
+    def _sums(self, entries: Entries, slab: Slab) -> Sums:
         """Return, for each slot and limb, its sum at each entry."""
         account = self.totals.summed.settle(self.summed, entries.hashes, slab)
         if not account.rows.num_rows:
@@ -262,31 +317,10 @@ class TotalsFed:
             at, columns[account.numbers], account.changes[:, 0], len(entries), n_columns
         )
         sums = running_sums(entries.groups, moved, start)
-        found: dict[int, dict[int, Ints]] = {}
+        found: Sums = {}
         for column, code in enumerate(different.tolist()):
             found.setdefault(code // _WIDTH, {})[code % _WIDTH] = sums[:, column]
         return found
-
-    def _answer(
-        self, slot: int, aggregate: Aggregate, counts: Ints, limbs: dict[int, Ints]
-    ) -> pa.Array:
-        n_values = counts[:, 0]
-        if aggregate.kind == "count":
-            return pa.array(n_values)
-        absent = n_values <= _VARIANCES.get(aggregate.kind, 0)
-        arrow, operand = self.totals.types[slot], self.totals.operands[slot]
-        assert operand is not None, "only a count has no operand"
-        if aggregate.kind in _VARIANCES:
-            return _variance(aggregate, counts, limbs, absent)
-        if aggregate.kind == "avg" or kind_of(operand) == "floating":
-            divisors = np.ones_like(n_values) if aggregate.kind == "sum" else n_values.copy()
-            scale = operand.scale if kind_of(operand) == "decimal" else 0
-            return _doubles(_quotient(limbs, divisors, scale), counts, absent)
-        words, beyond = exact.whole_words(_matrix(limbs, exact.ZERO_LIMB, 4, len(counts)))
-        if kind_of(arrow) == "decimal":
-            return from_words(words, ~(absent | beyond), arrow)
-        beyond |= words[:, 1] != words[:, 0] >> 63
-        return pa.array(words[:, 0].copy(), mask=absent | beyond)
 
 
 def _matrix(limbs: dict[int, Ints], first: int, width: int, n_rows: int) -> Ints:
