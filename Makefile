@@ -13,6 +13,7 @@ SAY   := @printf '== %s\n'
 # Two halves of the tests without Java that take about as long, so that two cores are busy.
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
 ASIDE  := tests/crash tests/slt tests/unit/index tests/unit/lang
+HUNTS  := tests/unit/operators
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types units spark-tests bench-epoch bench-filters bench-cql fuzz torture clean env
@@ -54,9 +55,10 @@ units: $(STAMP)  ## tests that need no Java, but for those that check runs besid
 
 spark-tests: $(STAMP)  ## the tests that start Spark, and slow ones beside them
 	$(SAY) 'tests on Spark (some minutes)'
-	@$(PYTEST) -m slow tests/crash tests/slt tests/unit > $(VENV)/slow.log 2>&1 & slow=$$!; \
-	  $(PYTEST) -m spark; spark=$$?; \
-	  wait $$slow; slows=$$?; tail -n 40 $(VENV)/slow.log; exit $$((spark | slows))
+	@$(PYTEST) -m 'slow and not spark' --ignore=$(HUNTS) tests/crash tests/slt tests/unit \
+	    > $(VENV)/slow.log 2>&1 & slow=$$!; \
+	  $(PYTEST) -m spark; spark=$$?; $(PYTEST) -m 'slow and not spark' $(HUNTS); hunts=$$?; \
+	  wait $$slow; slows=$$?; tail -n 40 $(VENV)/slow.log; exit $$((spark | hunts | slows))
 
 bench-epoch: $(STAMP)  ## what an epoch costs, against an identity function on plain Spark
 	$(SAY) 'epoch benchmark (some minutes)'
