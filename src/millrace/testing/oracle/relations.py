@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never
 
 from millrace.errors import SeveralRowsError
-from millrace.plan.expressions import Expression
+from millrace.plan.expressions import Comparison, Expression
 from millrace.plan.relation_types import Declared, aggregate_type, relation_schema
 from millrace.plan.relations import (
     Aggregate,
@@ -248,7 +248,7 @@ class Definition:
             case "in":
                 value = self._reading(node.input)
                 operands = [value(each, row) for each in node.operands]
-                return _either([_equal(operands, each) for each in rows])
+                return _either([_compared(node.operator, operands, each) for each in rows])
             case "scalar":
                 if len(rows) > 1:
                     raise SeveralRowsError(
@@ -289,10 +289,10 @@ class Definition:
         return self._schemas[known]
 
 
-def _equal(left: Sequence[object], right: Sequence[object]) -> bool | None:
-    """Compare two rows as SQL does: column by column, and all must be equal."""
-    equal = [compared("=", one, other) for one, other in zip(left, right, strict=True)]
-    return False if False in equal else None if None in equal else True
+def _compared(operator: Comparison, left: Sequence[object], right: Sequence[object]) -> bool | None:
+    """Compare two rows as SQL does: column by column, and for all it must hold."""
+    holds = [compared(operator, one, other) for one, other in zip(left, right, strict=True)]
+    return False if False in holds else None if None in holds else True
 
 
 def _either(truths: Sequence[bool | None]) -> bool | None:
