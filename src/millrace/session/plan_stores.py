@@ -107,13 +107,13 @@ def _elements(session: Session, store: ElementStore, rates: Rates) -> Extent:
     They wait to be complete, as long as no other stream lags behind, and are then read again.
     """
     span, rate = session.streams[store.stream].delay, rates.get(store.stream)
-    words = "rows that are not complete"
+    shared = ", shared with other queries"
     if store.reach is None:
-        return Extent("rows, shared with other queries")
-    if store.reach:
-        span, words = span + store.reach - 1, "rows, shared with other queries"
+        return Extent(f"rows since the query began{shared}")
+    span += max(store.reach - 1, 0)
+    words = f"rows of the last {print_duration(span)}" if span else "rows that are not complete"
     rows = None if rate is None else rate * span / SECOND
-    return Extent(f"{words}, of the last {print_duration(span)}" if span else words, rows)
+    return Extent(words + (shared if store.reach else ""), rows if span else None)
 
 
 def _counted(rows: float) -> str:

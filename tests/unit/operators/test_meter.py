@@ -43,7 +43,7 @@ def test_what_is_read_again_is_counted_where_it_is_read() -> None:
     meter = Meter()
 
     def left() -> list[int]:
-        return meter.again([1, 2]) + [3]
+        return [*meter.again([1, 2]), 3]
 
     meter.measure("join", lambda: meter.again([0]) + meter.measure("left", left))
 

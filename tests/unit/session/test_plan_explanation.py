@@ -41,10 +41,8 @@ plan     project trades.symbol as symbol, #1 as mean
            aggregate by trades.symbol: avg(trades.price) as #1
              seq-window trades [range 5 minutes]
 runs     in all shards side by side: rows are spread, trades by symbol
-stores   waiting    trades           about 52 bytes a row, for the rows that are not complete, of \
-the last 2 seconds
-         aggregate  r1.all.n.due     about 140 bytes a row, for the ends of the groups by instant \
-of the rows of trades of the last 5 minutes
+stores   stream     trades           about 48 bytes a row, for the rows of the last 5 minutes 2 \
+seconds, shared with other queries
          aggregate  r1.all.n.counts  about 124 bytes a row, for the groups of the rows of trades \
 of the last 5 minutes
 results  appear when the watermark passes: trades is complete 2 seconds behind its newest row"""
@@ -74,8 +72,7 @@ plan     istream
              project trades.symbol as symbol
                seq-window trades [all]
 runs     in all shards side by side: rows are spread, trades by symbol
-stores   waiting              trades     about 52 bytes a row, for the rows that are not complete, \
-of the last 2 seconds
+stores   stream               trades     about 48 bytes a row, for the rows of the last 2 seconds
          duplicate-eliminate  r2.counts  about 44 bytes a row, for the rows of trades since the \
 query began
 grows    DISTINCT remembers every different value of "trades"
@@ -92,7 +89,7 @@ plan     project #1 as n
            aggregate: count(*) as #1
              seq-window quotes [range 5 seconds slide 10 seconds]
 runs     in one shard: an aggregate without GROUP BY needs all rows
-stores   waiting    quotes           about 52 bytes a row, for the rows that are not complete
+stores   stream     quotes           about 48 bytes a row, for the rows that are not complete
          aggregate  r1.all.n.due     about 48 bytes a row, for the ends of the groups by instant \
 of the rows of quotes of the last 15 seconds
          aggregate  r1.all.n.counts  about 32 bytes a row, for the only group: about 1 row, 32 B
@@ -111,11 +108,10 @@ plan     rstream
                seq-window trades [now] as t
                seq-window quotes [by symbol rows 1] as q
 runs     in all shards side by side: rows are spread, quotes by symbol, trades by symbol
-stores   waiting      trades     about 52 bytes a row, for the rows that are not complete, of the \
-last 2 seconds
-         waiting      quotes     about 52 bytes a row, for the rows that are not complete
+stores   stream       trades     about 48 bytes a row, for the rows of the last 2 seconds, \
+shared with other queries
+         stream       quotes     about 48 bytes a row, for the rows that are not complete
          seq-window   r1         about 76 bytes a row, for the last row of quotes for each symbol
-         binary-join  r2.left    about 68 bytes a row, for the rows of trades of one instant
          binary-join  r2.right   about 68 bytes a row, for the last row of quotes for each symbol
          rstream      s2.due     about 76 bytes a row, for the ends of the pairs of t, q
          rstream      s2.counts  about 60 bytes a row, for the pairs of t, q
