@@ -129,11 +129,15 @@ class SparkWay(Way):
 
 def _on_spark(n_shards: int, *directories: str) -> SparkWay:
     settings = Settings(shards=n_shards, spread="always", backoff=20_000)
-    return SparkWay(f"spark-{n_shards}", settings, directories=directories)
+    kind = "plans-" if directories[0].startswith(PLANS) else ""
+    return SparkWay(f"spark-{kind}{n_shards}", settings, directories=directories)
 
 
 SPARK_WAYS = (
     _on_spark(1, "compare"),
     _on_spark(2, "standing", "time"),
     _on_spark(4, "logic", "project"),
+    _on_spark(1, "cql/windows", "cql/top"),
+    _on_spark(2, "cql/joins", "cql/subqueries"),
+    _on_spark(4, "papers", "cql/groups"),
 )

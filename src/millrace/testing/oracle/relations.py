@@ -68,6 +68,7 @@ class Definition:
     begin: int = 0
     """The first instant: no relation has a row before it, so all that is there then is new."""
     _told: dict[tuple[Stream, int], list[Element]] = field(default_factory=dict)
+    _bags: dict[tuple[Relation, int], Counter[Bagged]] = field(default_factory=dict)
     _schemas: dict[tuple[Relation, Schema | None], Schema] = field(default_factory=dict)
 
     # ---- streams ---------------------------------------------------------------------------------
@@ -95,11 +96,8 @@ class Definition:
 
     def told(self, stream: StreamOf, at: int) -> list[Row]:
         """Return what a derived stream tells at one instant, in canonical order."""
-        apart = replace(self, declared=self.declared.apart(), outer={})
-        now = bag(apart.relation(stream.relation, at))
-        before = Counter[Bagged]()
-        if at > self.begin:
-            before = bag(apart.relation(stream.relation, at - 1))
+        now = self._bag(stream.relation, at)
+        before = self._bag(stream.relation, at - 1) if at > self.begin else Counter[Bagged]()
         match stream.kind:
             case "istream":
                 found = now - before
@@ -110,6 +108,13 @@ class Definition:
             case _:
                 assert_never(stream.kind)
         return [dict(each.row) for each in sorted(found.elements(), key=Bagged.place)]
+
+    def _bag(self, relation: Relation, at: int) -> Counter[Bagged]:
+        """Return what a relation below a stream holds at an instant; it sees nothing around it."""
+        if (relation, at) not in self._bags:
+            apart = replace(self, declared=self.declared.apart(), outer={})
+            self._bags[relation, at] = bag(apart.relation(relation, at))
+        return self._bags[relation, at]
 
     # ---- relations -------------------------------------------------------------------------------
 
