@@ -28,6 +28,7 @@ PLANS = ("cql", "papers")
 """The directories of queries that are more than selections."""
 
 _PLAIN = Settings(shards=1, spread="never", backoff=0)
+_REMEMBERED = Settings(shards=2, spread="always", again=False, backoff=0)
 _MERGED = Settings(shards=4, spread="always", merge_at_start=True, backoff=0)
 
 
@@ -110,6 +111,7 @@ WAYS = (
     Way("any-order", shuffled=True, share=3, plans=False),
     Way("crashes", crashes=True, share=3),
     Way("merged", _MERGED, selections=False),
+    Way("remembered", _REMEMBERED, cut="random", selections=False),
     *(_forced(access) for access in METHODS),
     *(_sharded(n_shards) for n_shards in (1, 2, 4)),
 )
