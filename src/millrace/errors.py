@@ -123,6 +123,12 @@ class SeveralRowsError(MillraceError):
     code = "CQL060"
 
 
+class SumOverflowError(MillraceError):
+    """A sum does not fit into its type."""
+
+    code = "CQL061"
+
+
 class SinkError(MillraceError):
     """A sink refused what was delivered to it."""
 

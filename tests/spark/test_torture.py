@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from millrace.testing.spark_victim import ROWS, STREAMS
+from millrace.testing.spark_victim import PLANS, ROLL_EPOCHS, ROWS, STREAMS
 from millrace.testing.torture import CLUSTER, N_EPOCHS, Blow, Schedule, Torturer, random_schedule
 
 
@@ -63,6 +63,9 @@ def _check_the_quiet_run(out: Path) -> None:
         numbers = pa.concat_tables([pq.read_table(each) for each in files])["number"].to_pylist()
         every = range(N_EPOCHS * ROWS)
         assert sorted(numbers) == [each for each in every if each & 127 != 100]
+    for query in PLANS:
+        files = sorted((out / "sink" / query).glob("*.parquet"))
+        assert len(files) == N_EPOCHS // ROLL_EPOCHS, f"{query} has answers in every stretch"
     facts = json.loads((out / "tables" / "facts.json").read_text())
     assert facts["counts"]["rows"] == len(STREAMS) * N_EPOCHS * ROWS
     assert facts["leftovers"] == []

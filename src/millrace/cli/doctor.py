@@ -17,8 +17,9 @@ from rich.console import Console
 from rich.text import Text
 
 import millrace
-from millrace.cli.terminal import counted, glyphs_for, make_console, print_bytes
+from millrace.cli.terminal import counted, glyphs_for, make_console
 from millrace.errors import MachineError
+from millrace.state.sizes import print_bytes
 
 NAME = "doctor"
 SUMMARY = "look for what this machine lacks, and name the cure"

@@ -46,5 +46,5 @@ def run(arguments: argparse.Namespace) -> int:
         )])  # fmt: skip
         for name in [arguments.query] if arguments.query else known:
             console.print(Text(name, "bold cyan"))
-            console.print(Text(f"{explain_query(script.session, name)}\n"))
+            console.print(Text(f"{explain_query(script.session, name)}\n"), soft_wrap=True)
     return 0

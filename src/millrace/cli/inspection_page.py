@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from millrace.cli.inspection import Inspection, QueryFacts
-from millrace.cli.terminal import counted, print_bytes, print_seconds
+from millrace.cli.terminal import counted, print_seconds
 from millrace.engine.statistics import EpochStatistics
+from millrace.state.sizes import print_bytes
 from millrace.time import print_instant
 
 SHOWN_QUERIES = 20

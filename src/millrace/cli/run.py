@@ -43,6 +43,7 @@ does not take its answers.
 examples:
   millrace run app.sql --root /var/lib/alerts
   millrace run app.sql --root /tmp/try --seconds 20 --then 'SELECT * FROM big'
+  millrace run app.sql --root /tmp/try --seconds 20 --then 'EXPLAIN ANALYZE QUERY big'
 """
 
 POLL_SECONDS = 0.2

@@ -40,7 +40,7 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
     if outcome.table is not None:
         print_table(outcome.table, console)
     elif "\n" in outcome.message:
-        console.print(Text(outcome.message))
+        console.print(Text(outcome.message), soft_wrap=True)
     else:
         line = f"line {outcome.statement.written.line}"
         console.print(

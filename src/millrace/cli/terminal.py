@@ -13,7 +13,6 @@ from rich.text import Text
 from millrace.errors import MillraceError
 
 PIPE_WIDTH = 120
-_SCALES = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +64,6 @@ def interrupted() -> int:
     """Say that the user ended the command; return the status that shells expect."""
     print("\ninterrupted", file=sys.stderr)
     return 130
-
-
-def print_bytes(n_bytes: float) -> str:
-    """Print a size with three digits.
-
-    Examples
-    --------
-    >>> print_bytes(999), print_bytes(1536), print_bytes(128 << 20)
-    ('999 B', '1.5 kB', '128 MB')
-    """
-    for scale, unit in _SCALES:
-        if n_bytes >= scale:
-            value = n_bytes / scale
-            return f"{value:.0f} {unit}" if value >= 100 else f"{value:.1f} {unit}"
-    return f"{n_bytes:.0f} B"
 
 
 def print_seconds(seconds: float) -> str:

@@ -6,7 +6,8 @@ import argparse
 
 from rich.text import Text
 
-from millrace.cli.terminal import counted, make_console, print_bytes, print_error
+from millrace.cli.terminal import counted, make_console, print_error
+from millrace.state.sizes import print_bytes
 
 NAME = "verify"
 SUMMARY = "compare every file that a root needs with its checksums"

@@ -42,6 +42,7 @@ from millrace.engine.settings import Settings
 from millrace.engine.statistics import EpochStatistics, measure
 from millrace.engine.supervise import ExecutionError, Supervision
 from millrace.engine.table_changes import least_taken
+from millrace.engine.work import Works
 from millrace.errors import IdentityError, StoreFullError
 from millrace.plan.bind import Functions
 from millrace.state.cuts import StoredFences
@@ -69,7 +70,7 @@ class Execution(Protocol):
 class Engine:
     """One root's engine. Not shared between threads but for what it tells of itself.
 
-    That is `manifest`, `statistics` and `trouble`.
+    That is `manifest`, `statistics`, `work` and `trouble`.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Engine:
         self.trouble = ""  # why the epoch in flight is being tried again
         self._tidied = False  # whoever was here before may have died while tidying
         self.statistics: deque[EpochStatistics] = deque(maxlen=1_000)
+        self.work = Works()
 
     @property
     def manifest(self) -> Manifest:
@@ -325,6 +327,7 @@ class Engine:
         seconds["commit"] = time.perf_counter() - began
         statistics = replace(statistics, seconds={**statistics.seconds, **seconds})
         self.statistics.append(statistics)
+        self.work.add(decision.identity.epoch, receipts)
         return statistics
 
     def _still_suspended(self) -> dict[int, Mapping[str, Any]]:
@@ -343,6 +346,7 @@ class Engine:
         forget(self.root, keep=self.manifest.files())
         self.registry.forget_changes(least_taken(self.manifest, catalog))
         self.registry.forget_before(catalog.sequence)
+        self.work.keep({each.number for each in catalog.plans()})
         for entry in self.root.list("epochs/"):
             if int(entry.name[7:19]) < self.manifest.epoch - 1:
                 self.root.delete(entry.name)

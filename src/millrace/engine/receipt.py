@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from millrace.engine.chunk import pack_table
 from millrace.engine.tally import Tally
+from millrace.engine.work import Work
 from millrace.state import container
 from millrace.state.piece import Piece
 
@@ -57,7 +58,8 @@ class Written:
 class Receipt:
     """What one shard did in one epoch.
 
-    `written` lists its runs; one without a piece is in `inline`, under its label.
+    `written` lists its runs; one without a piece is in `inline`, under its label. `work` is what
+    the operators of plans did, by the numbers of their feeds.
     """
 
     shard: int
@@ -67,6 +69,7 @@ class Receipt:
     oversize: bool = False
     seconds: Mapping[str, float] = field(default_factory=dict)
     bytes_written: int = 0
+    work: Mapping[int, Work] = field(default_factory=dict)
 
     def pack(self) -> bytes:
         """Spell the receipt as bytes, with a checksum over everything."""
@@ -77,6 +80,7 @@ class Receipt:
             "oversize": self.oversize,
             "seconds": dict(self.seconds),
             "bytes_written": self.bytes_written,
+            "work": [[number, each] for number, each in self.work.items()],
         }
         sections = [(name, pack_table(table)) for name, table in self.inline.items()]
         return b"".join(container.pack(meta, sections))
@@ -97,4 +101,5 @@ class Receipt:
             meta["oversize"],
             meta["seconds"],
             meta["bytes_written"],
+            dict(meta["work"]),
         )

@@ -28,6 +28,7 @@ from millrace.engine.plans import CHANGE, compiled, ordered_sources
 from millrace.engine.stores import answer_store
 from millrace.engine.table_changes import changes_at
 from millrace.engine.tally import Failure, Tally, advanced
+from millrace.engine.work import Work
 from millrace.errors import StoreError
 from millrace.kernels.arrays import Hashes
 from millrace.kernels.sorted_keys import distinct
@@ -86,11 +87,15 @@ def can_begin(earliest: int | None, reached: int | None) -> bool:
 
 @dataclass(slots=True)
 class Moved:
-    """What plans have made in one shard: rows for stores, and queries that failed."""
+    """What plans have made in one shard: rows for stores, and queries that failed.
+
+    `work` is what their operators did, by the number of the feed.
+    """
 
     rows: dict[str, list[pa.Table]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     n_results: int = 0
+    work: dict[int, Work] = field(default_factory=dict)
 
     def add(self, store: str, table: pa.Table) -> None:
         """Keep rows for a store."""
@@ -167,6 +172,7 @@ class Running:
             moved.failures.append(Failure(since.qid, None, code, str(error)))
         else:
             moved.n_results += alone.n_results
+            moved.work.update(alone.work)
             for store, tables in alone.rows.items():
                 moved.rows.setdefault(store, []).extend(tables)
 
@@ -267,6 +273,7 @@ class Running:
             if "rows" in self.decision.wanted.get(feed.name, ()):
                 names = ["_key", "_time", "_late", *feed.answer.names]
                 moved.add(answer_store(feed, "rows"), pa.Table.from_arrays(columns, names=names))
+        moved.work[feed.number] = run.meter.done
 
 
 def _shown(answer: pa.Schema) -> Iterator[pa.Field]:

@@ -74,6 +74,7 @@ def step(
             "merge": merged_at - sorted_at,
             "write": time.perf_counter() - merged_at,
         },
+        work=moved.work,
     )
 
 

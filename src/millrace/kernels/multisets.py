@@ -60,7 +60,8 @@ def kth_values(  # noqa: C901, PLR0917  a layout is six arrays
         Where the events of each entry begin, which value each is of, and its change.
     share, how
         0: the least; 1: the greatest; 2: the first whose running share is at least `share`,
-        a numerator and a denominator; 3: the two around that place, and how far it lies between.
+        a numerator and a denominator; 3: the two around that place, and how far it lies between;
+        4: as 2, of the values from the greatest down.
 
     Places are -1 where nothing is there.
     """
@@ -92,6 +93,9 @@ def kth_values(  # noqa: C901, PLR0917  a layout is six arrays
             elif how == 2:
                 wanted = -(-share[0] * total // share[1]) - 1
                 lower[entry] = first + _find(tree, max(wanted, 0))
+            elif how == 4:
+                wanted = -(-share[0] * total // share[1]) - 1
+                lower[entry] = first + _find(tree, total - 1 - max(wanted, 0))
             else:
                 whole = share[0] * (total - 1) // share[1]
                 lower[entry] = first + _find(tree, whole)

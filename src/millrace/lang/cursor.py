@@ -140,14 +140,16 @@ class Cursor:
     def duration(self, what: str, *, ticks: bool = False) -> int:
         """Read a duration in microseconds: `10 minutes`, `1 h 30 min`, `INTERVAL '2 seconds'`.
 
-        With `ticks` a number without a unit counts microseconds.
+        A unit may also stand behind the text: `INTERVAL '2' SECOND`. With `ticks` a number without
+        a unit counts microseconds.
         """
         first = self.index
         self.accept("INTERVAL")
         token = self.token
         if token is not None and token.token_type == TokenType.STRING:
             self.index += 1
-            return self._micros(token.text, first)
+            text = token.text
+            return self._micros(f"{text} {self._unit()}" if _is_number(text) else text, first)
         terms = []
         while (number := self._digits()) and (unit := self._unit()):
             terms.append(f"{number} {unit}")
@@ -216,6 +218,10 @@ class Cursor:
 
     def _span_since(self, first: int) -> Span:
         return Span(self.tokens[first].start, self.last.end + 1)
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().replace(".", "", 1).isdecimal()
 
 
 def _in_quotes(word: str) -> str:

@@ -46,7 +46,6 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.Except: "EXCEPT",
     exp.Intersect: "INTERSECT",
     exp.Exists: "EXISTS",
-    exp.Interval: "INTERVAL",
     exp.Bracket: "an array subscript",
     exp.Tuple: "a row value",
     exp.SimilarTo: "SIMILAR TO",
@@ -98,8 +97,6 @@ def node_refused(node: exp.Expr, source: str) -> LanguageError:
             f'"{quoted(source, span)}" is not understood', source=source, span=span
         )
     hint = _HINTS.get(type(node), SELECTIONS_ONLY)
-    if isinstance(node, exp.Interval):
-        span = keyword(name, source, node).cover(span)
     if isinstance(node, exp.SetOperation):
         span = keyword(name, source, node.args["expression"])
     return _not_yet(name, source, span, hint)

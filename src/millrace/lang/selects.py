@@ -109,7 +109,7 @@ def _relation_refused(table: exp.Table, window: CqlWindow | None, source: str) -
 def _check_window(window: CqlWindow | None, kind: XStream | None, source: str) -> None:
     """Require that the window makes the query a selection of what arrives."""
     shape = "UNBOUNDED" if window is None or _unbounded(window) else window.args["kind"]
-    if shape == "RANGE" and window is not None and window.args["size"] == 0:
+    if shape == "RANGE" and window is not None and window.args.get("size") == 0:
         shape = "NOW"
     word = None if kind is None else kind.args["kind"]
     if (shape, word) in {("UNBOUNDED", None), ("UNBOUNDED", "ISTREAM"), ("NOW", "RSTREAM")}:
@@ -131,7 +131,8 @@ def _check_window(window: CqlWindow | None, kind: XStream | None, source: str) -
 
 
 def _unbounded(window: CqlWindow) -> bool:
-    return window.args["kind"] in ("RANGE", "ROWS") and window.args.get("size") is None
+    bounds = window.args.get("size"), window.args.get("slide")
+    return window.args["kind"] in ("RANGE", "ROWS") and bounds == (None, None)
 
 
 def outputs_of(select: exp.Select, scope: Scope, translator: Translator) -> list[Output]:

@@ -35,7 +35,7 @@ from millrace.plan.expressions import (
     Scalar,
 )
 from millrace.plan.fold import fold, rebuilt
-from millrace.plan.signatures import SIGNATURES
+from millrace.plan.signatures import IN_UNITS, SIGNATURES
 from millrace.plan.types import common_type, kind_of, scale_of
 from millrace.plan.typing import Scope, node_type
 from millrace.schema import Schema
@@ -45,7 +45,12 @@ DATE_FLOOR = -1
 
 _Operand = tuple[Expression, pa.DataType | None]  # a constant without a type yet has None
 _NEUTRAL = (type(None), bool)
-_CHECKED = {"date_trunc": (0,), "regexp_replace": (1, 2, 3), "regexp_extract": (1, 2)}
+_CHECKED = {
+    **dict.fromkeys(IN_UNITS, (0,)),
+    "strftime": (1,),
+    "regexp_replace": (1, 2, 3),
+    "regexp_extract": (1, 2),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -322,9 +322,7 @@ def _explain(cursor: Cursor) -> Explain:
     analyze = cursor.accept("ANALYZE")
     if cursor.accept("QUERY"):
         return Explain(cursor.name("query"), analyze)
-    if analyze:
-        cursor.fail('"QUERY" was expected here', hint="Only a query that runs can be measured.")
-    return Explain(rest_as_query(cursor))
+    return Explain(rest_as_query(cursor), analyze)
 
 
 _STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {

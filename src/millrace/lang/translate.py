@@ -13,6 +13,8 @@ from decimal import Decimal
 from sqlglot import exp
 
 from millrace.lang.constants import negative
+from millrace.lang.errors import LanguageError
+from millrace.lang.intervals import interval_of, interval_span, is_interval
 from millrace.lang.leaves import Leaves
 from millrace.lang.notes import Origin
 from millrace.lang.refusals import AGGREGATES, aggregate_refused, node_refused, only
@@ -41,7 +43,7 @@ from millrace.plan.expressions import (
 LONGEST_CHAIN = 64
 """How many conditions a chain of AND or OR connects one after the other, and not as a tree."""
 
-_COMPARISONS: dict[type[exp.Expr], Comparison] = {
+COMPARISONS: dict[type[exp.Expr], Comparison] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -58,7 +60,8 @@ _OPERATIONS: dict[type[exp.Expr], Operation] = {
     exp.DPipe: "||",
 }
 _INSTANTS = ("date", "timestamp")
-_EXTRACTED = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+_PARTS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "epoch")
+_EXTRACTED = {**{each: each for each in _PARTS}, "dow": "dayofweek", "doy": "dayofyear"}
 
 
 class Translator(Leaves):
@@ -100,16 +103,42 @@ class Translator(Leaves):
 
     def _compare(self, node: exp.Binary) -> Expression:
         left, right = self._sides(node)
-        return Compare(_COMPARISONS[type(node)], left, right)
+        return Compare(COMPARISONS[type(node)], left, right)
 
     def _arithmetic(self, node: exp.Binary) -> Expression:
         nodes = _left_spine(node, type(node))
-        result = self.expression(nodes[0].args["this"])
-        for each in nodes:
+        first, other = nodes[0].args["this"], nodes[0].args["expression"]
+        if isinstance(nodes[0], exp.Add) and is_interval(first) and not is_interval(other):
+            first, other = other, first  # INTERVAL '1 hour' + ts
+        result, moves = self.expression(first), not is_interval(first)
+        for at, each in enumerate(nodes):
             only(each, self._source, "this", "expression", "typed", "safe")
-            right = self.expression(each.args["expression"])
-            result = self._noted(Arithmetic(_OPERATIONS[type(each)], result, right), each)
+            right = each.args["expression"] if at else other
+            if moves and isinstance(each, exp.Add | exp.Sub) and is_interval(right):
+                made = self._moved(result, right, back=isinstance(each, exp.Sub))
+            else:
+                made = Arithmetic(_OPERATIONS[type(each)], result, self.expression(right))
+            result = self._noted(made, each)
         return result
+
+    def _moved(self, instant: Expression, node: exp.Expr, *, back: bool) -> Expression:
+        """Move an instant by an interval."""
+        for unit, number in interval_of(node, self._source).steps():
+            constants = Literal(unit), Literal(-number if back else number)
+            pinned = [self._noted(each, node) for each in constants]
+            instant = self._noted(Call("date_add", (*pinned, instant)), node)
+        return instant
+
+    def _interval(self, node: exp.Interval) -> Expression:
+        found = interval_of(node, self._source)
+        if found.months:
+            raise LanguageError(
+                "a month has no fixed length",
+                source=self._source,
+                span=interval_span(node, self._source),
+                hint="Move an instant by it, as in ts + INTERVAL '1 month', or count days.",
+            )
+        return Literal(found.micros)
 
     def _connector(self, node: exp.Connector) -> Expression:
         kind = Both if isinstance(node, exp.And) else Either
@@ -243,13 +272,15 @@ class Translator(Leaves):
             raise self._fault(node, f"{name.upper()} is not known here", hint=hint)
         if name == "extract":
             return self._extract(*node.expressions)
+        if name in _INSTANTS and len(node.expressions) == 1:
+            return Cast(self.expression(node.expressions[0]), name)
         return Call(name, self._all(node.expressions))
 
     def _extract(self, unit: exp.Expr, operand: exp.Expr) -> Expression:
         if unit.name not in _EXTRACTED:
             known = f"EXTRACT knows {listed(_EXTRACTED)}."
             raise self._fault(unit, f'"{unit.name}" cannot be extracted', detail=known)
-        return Call(unit.name, (self.expression(operand),))
+        return Call(_EXTRACTED[unit.name], (self.expression(operand),))
 
     # ---- the small print ------------------------------------------------------------------------
 
@@ -310,6 +341,7 @@ _TRANSLATIONS: dict[type[exp.Expr], Callable[..., Expression]] = {
     exp.Cast: Translator._cast,
     exp.TryCast: Translator._cast,
     exp.Anonymous: Translator._call,
-    **dict.fromkeys(_COMPARISONS, Translator._compare),
+    exp.Interval: Translator._interval,
+    **dict.fromkeys(COMPARISONS, Translator._compare),
     **dict.fromkeys(_OPERATIONS, Translator._arithmetic),
 }

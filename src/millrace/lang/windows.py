@@ -1,7 +1,7 @@
 """Windows: what stands in square brackets behind a stream.
 
-    [NOW]  [ROWS UNBOUNDED]  [ROWS n SLIDE m]  [RANGE UNBOUNDED]  [RANGE 10 minutes SLIDE 1 minute]
-    [PARTITION BY a, b ROWS n SLIDE m]
+    [NOW]  [ROWS UNBOUNDED]  [ROWS n SLIDE m]  [PARTITION BY a, b ROWS n SLIDE m]
+    [RANGE UNBOUNDED SLIDE 1 hour]  [RANGE 10 minutes SLIDE 1 minute]  [RANGE INTERVAL '10' MINUTE]
     [BEGIN TIMESTAMP '2024-05-01' END NOW]  [BEGIN NOW - 1 hour END NOW - 5 minutes]
 
 A number without a unit counts microseconds, and 10,000 may have its comma. The words are not
@@ -97,9 +97,7 @@ def _window_words(cursor: Cursor) -> CqlWindow:
     if cursor.accept("BEGIN"):
         return _span_words(cursor)
     if cursor.accept("RANGE"):
-        if cursor.accept("UNBOUNDED"):
-            return CqlWindow(kind="RANGE")
-        size = cursor.duration("RANGE", ticks=True)
+        size = None if cursor.accept("UNBOUNDED") else cursor.duration("RANGE", ticks=True)
         slide = cursor.duration("SLIDE", ticks=True) if cursor.accept("SLIDE") else None
         return CqlWindow(kind="RANGE", size=size, slide=slide)
     by = cursor.listed(lambda: _window_column(cursor)) if cursor.accept("PARTITION BY") else None

@@ -1,4 +1,4 @@
-"""Arithmetic: numbers and `||`, NULL wherever a result does not exist or does not fit."""
+"""Arithmetic: numbers, instants and `||`, NULL wherever a result does not exist or does not fit."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import pyarrow.compute as pc
 import pyarrow.types as tests
 
 from millrace.operators import decimals
+from millrace.operators.cast import cast
 from millrace.operators.compare import as_type
 from millrace.operators.vectors import Datum, Vector, both_valid, datum_of, masked, vector
 from millrace.plan.expressions import Operation
 from millrace.plan.types import BIGINT, DOUBLE, TEXT, arithmetic_type
+from millrace.schema import TIMESTAMP
 
 _CHECKED = {"+": "add_checked", "-": "subtract_checked", "*": "multiply_checked"}
 _FLOATING = {"+": "add", "-": "subtract", "*": "multiply"}
@@ -27,7 +29,8 @@ def compute(operator: Operation, left: Datum, right: Datum) -> Datum:
     if tests.is_decimal(arrow):
         left, right = (_number(each) for each in (left, right))
         return decimals.compute(operator, left, right, arrow)
-    left, right = as_type(left, arrow), as_type(right, arrow)
+    left, right = (_micros(each) if tests.is_temporal(each.type) else as_type(each, arrow)
+                   for each in (left, right))  # fmt: skip
     if operator in ("/", "%"):
         return _divide(operator, left, right, arrow)
     if arrow == DOUBLE:
@@ -36,6 +39,10 @@ def compute(operator: Operation, left: Datum, right: Datum) -> Datum:
         return pc.call_function(_CHECKED[operator], [left, right])
     except pa.ArrowInvalid:
         return _without_overflow(operator, left, right)
+
+
+def _micros(instant: Datum) -> Datum:
+    return cast(instant, TIMESTAMP).cast(BIGINT)
 
 
 def _number(datum: Datum) -> Datum:

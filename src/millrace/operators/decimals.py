@@ -135,6 +135,18 @@ def from_words(
     return pa.Array.from_buffers(arrow, len(words), [bitmap, pa.py_buffer(words)])
 
 
+def beyond_decimals(words: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say which numbers, given in words, have more than the 38 digits of a decimal."""
+    low, high = words[:, 0].astype(np.uint64), words[:, 1]
+    (most_low, most_high), (least_low, least_high) = (
+        (each & (1 << 64) - 1, each >> 64) for each in (10**38 - 1, 1 - 10**38)
+    )
+    above = (high > most_high) | ((high == most_high) & (low > np.uint64(most_low)))
+    below = (high < least_high) | ((high == least_high) & (low < np.uint64(least_low)))
+    beyond: NDArray[np.bool_] = above | below
+    return beyond
+
+
 def rounded(values: Integers, divisor: int) -> Integers:
     """Divide integers and round to the nearest, a half away from zero."""
     if divisor == 1:

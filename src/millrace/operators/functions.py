@@ -90,4 +90,12 @@ FUNCTIONS: dict[str, Callable[..., Datum]] = {
     "minute": time.part(pc.minute),
     "second": time.part(pc.second),
     "date_trunc": time.date_trunc,
+    "date_add": time.date_add,
+    "dateadd": time.date_add,
+    "date_diff": time.date_diff,
+    "datediff": time.date_diff,
+    "time_bucket": time.time_bucket,
+    "to_timestamp": time.to_timestamp,
+    "epoch": time.epoch,
+    "strftime": time.strftime,
 }

@@ -57,6 +57,10 @@ def _check_parts(aggregate: Aggregate) -> None:
             f"{kind} {'is at no fraction' if aggregate.fraction is None else 'is at a fraction'}",
             hint="A percentile is at a fraction, and no other aggregate is.",
         )
+    if aggregate.descending and kind != "percentile_disc":
+        raise PlanError(
+            f"{kind} is not descending", hint="Only percentile_disc depends on the direction."
+        )
     if aggregate.fraction is not None and not 0 <= aggregate.fraction <= 1:
         raise PlanError(
             f"{kind} is at the fraction {aggregate.fraction}", hint="Choose one from 0 to 1."

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from millrace.errors import PlanError, UnknownNameError
 from millrace.plan.expressions import Call, Expression, Literal
 from millrace.plan.nearest import nearest
-from millrace.plan.patterns import LONGEST, regex_fault
-from millrace.plan.signatures import SIGNATURES, UNITS
+from millrace.plan.patterns import FORMATS, LONGEST, format_fault, regex_fault
+from millrace.plan.signatures import IN_UNITS, SIGNATURES, UNITS
 from millrace.plan.types import shown
 
 Functions = Mapping[str, pa.DataType]
@@ -44,7 +44,7 @@ def call_type(node: Call, types: Sequence[pa.DataType], functions: Functions) ->
 def check_constants(node: Call) -> None:
     """Refuse constants that the function could not work with: patterns, units, flags."""
     constants = [each.value if isinstance(each, Literal) else None for each in node.arguments]
-    if node.function == "date_trunc" and isinstance(constants[0], str):
+    if node.function in IN_UNITS and isinstance(constants[0], str):
         if constants[0].lower() not in UNITS:
             raise PlanError(
                 f'"{constants[0]}" is not a unit of time',
@@ -52,11 +52,23 @@ def check_constants(node: Call) -> None:
                 hint=nearest(constants[0].lower(), UNITS),
                 node=node.arguments[0],
             )
+    elif node.function == "strftime" and isinstance(constants[1], str):
+        _check_format(node, constants[1])
     elif node.function in ("regexp_replace", "regexp_extract"):
         if isinstance(constants[1], str):
             require_regex(constants[1], node.arguments[1])
         check = _check_replacement if node.function == "regexp_replace" else _check_group
         check(node, constants)
+
+
+def _check_format(node: Call, text: str) -> None:
+    unknown = format_fault(text)
+    if unknown is not None:
+        raise PlanError(
+            f"strftime does not know %{unknown}",
+            detail=f"It knows {', '.join(f'%{each}' for each in FORMATS)}.",
+            node=node.arguments[1],
+        )
 
 
 def require_regex(pattern: str, node: Expression) -> None:

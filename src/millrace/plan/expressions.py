@@ -22,6 +22,15 @@ Scalar: TypeAlias = bool | int | float | str | bytes | Decimal | date | datetime
 
 Comparison: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">="]
 COMPARISONS: tuple[Comparison, ...] = ("=", "<>", "<", "<=", ">", ">=")
+OPPOSITES: dict[Comparison, Comparison] = {
+    "=": "<>",
+    "<>": "=",
+    "<": ">=",
+    "<=": ">",
+    ">": "<=",
+    ">=": "<",
+}
+"""What holds where a comparison is false."""
 Operation: TypeAlias = OneOf["+", "-", "*", "/", "%", "||"]
 OPERATIONS: tuple[Operation, ...] = ("+", "-", "*", "/", "%", "||")
 

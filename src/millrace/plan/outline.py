@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import assert_never
 
-from millrace.plan.expressions import Expression
+from millrace.plan.expressions import OPPOSITES, Expression
 from millrace.plan.nodes import Output
 from millrace.plan.relations import (
     Aggregate,
@@ -77,16 +77,25 @@ def _operator(
             return f"distinct({outline(given)})"
         case Combined(kind, left, right, keep_all):
             return f"{kind}{'_all' if keep_all else ''}({outline(left)}, {outline(right)})"
-        case Asked(given, name, kind, subquery, operands):
-            row = ", ".join(map(term_text, operands))
-            what = {"in": f"{row if len(operands) == 1 else f'({row})'} in"}.get(kind, kind)
-            return f"asked({outline(given)}, {name} = {what} {outline(subquery)})"
+        case Asked(given, name, _, subquery, _):
+            return f"asked({outline(given)}, {name} = {question_text(plan)} {outline(subquery)})"
         case Top(given, order, limit, offset):
             by = "".join(f", {order_text(each)}" for each in order)
             behind = f" behind {offset}" if offset else ""
             return f"top({outline(given)}, {limit}{behind}{by})"
         case _:
             assert_never(plan)
+
+
+def question_text(asked: Asked, *, negated: bool = False) -> str:
+    """Print what a subquery is asked: `t.a in`, `t.a < any`; `negated`, whether that is false."""
+    row = ", ".join(map(term_text, asked.operands))
+    row = row if len(asked.operands) == 1 else f"({row})" if row else ""
+    if asked.operator != "=":
+        word = f"{OPPOSITES[asked.operator]} all" if negated else f"{asked.operator} any"
+    else:
+        word = f"not {asked.kind}" if negated else asked.kind
+    return f"{row} {word}".lstrip()
 
 
 def term_text(node: Expression) -> str:
@@ -104,7 +113,8 @@ def aggregate_text(node: Aggregate) -> str:
     """Print an aggregate."""
     operands = ["*" if node.operand is None else term_text(node.operand)]
     operands += [] if node.by is None else [f"by {term_text(node.by)}"]
-    operands += [] if node.fraction is None else [f"{node.fraction:g}"]
+    down = " desc" if node.descending else ""
+    operands += [] if node.fraction is None else [f"{node.fraction:g}{down}"]
     distinct = "distinct " if node.distinct else ""
     where = "" if node.where is None else f" where {term_text(node.where)}"
     return f"{node.kind}({distinct}{', '.join(operands)}{where}) as {node.name}"

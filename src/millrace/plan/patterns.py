@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 
 LONGEST = 10_000
 """How many characters a pattern may have."""
+FORMATS = "YymdHMSj%"
+"""The letters that `strftime` knows behind a percent sign."""
 
 
 class Wildcard(Enum):
@@ -49,6 +51,16 @@ def like_pieces(pattern: str, escape: str | None) -> Pieces | None:
     if plain:
         pieces.append(plain)
     return None if escaped else tuple(pieces)
+
+
+def format_fault(text: str) -> str | None:
+    """Return what stands behind a percent sign and is no letter of `strftime`, if there is one.
+
+    >>> format_fault("%d.%m.%Y, 100%%"), format_fault("%A")
+    (None, 'A')
+    """
+    letters = re.findall("%(.?)", text, re.DOTALL)
+    return next((each for each in letters if not each or each not in FORMATS), None)
 
 
 def like_regex(pieces: Pieces) -> str:

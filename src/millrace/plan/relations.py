@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from millrace.plan.expressions import Expression
+from millrace.plan.expressions import Comparison, Expression
 from millrace.plan.nodes import Output
 
 WindowKind: TypeAlias = Literal["range", "rows"]
@@ -131,7 +131,8 @@ class Aggregate:
     """One aggregate of a group: of an operand (None counts rows), of those rows that it takes.
 
     "first" and "last" are the operand of the row where `by` is least or greatest; of several the
-    least or the greatest operand. A percentile is at `fraction`, the median at 0.5. "array_agg"
+    least or the greatest operand. A percentile is at `fraction`, the median at 0.5; `descending`,
+    it is at that of the values from the greatest down. "array_agg"
     lists the values, NULLs too, in canonical order. "only" is the operand of the only row, NULL or
     not; that there are several is an error of the query. Others pass over NULLs.
     """
@@ -143,6 +144,7 @@ class Aggregate:
     where: Expression | None = None
     by: Expression | None = None
     fraction: float | None = None
+    descending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +178,9 @@ class Asked:
     """The rows of a relation, each with the answer of a subquery about it as a column `name`.
 
     "exists": whether the subquery has rows. "in": whether `operands` equal a row of it, in SQL's
-    three values. "scalar": its only value, NULL without rows; that it has several rows is an
-    error of the query. A subquery is correlated if it names columns of `input`.
+    three values; with another `operator` than =, whether the only operand compares so with one of
+    its values. "scalar": its only value, NULL without rows; that it has several rows is an error
+    of the query. A subquery is correlated if it names columns of `input`.
     """
 
     input: Relation
@@ -185,6 +188,7 @@ class Asked:
     kind: AskedKind
     subquery: Relation
     operands: tuple[Expression, ...] = ()
+    operator: Comparison = "="
 
 
 @dataclass(frozen=True, slots=True)

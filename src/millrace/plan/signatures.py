@@ -140,7 +140,15 @@ SIGNATURES: dict[str, Signature] = {
     ),
     **dict.fromkeys(("hour", "minute", "second"), _of("instant", BIGINT)),
     "date_trunc": _of("text, instant", TIMESTAMP),
+    **dict.fromkeys(("date_add", "dateadd"), _of("text, integer, instant", TIMESTAMP)),
+    **dict.fromkeys(("date_diff", "datediff"), _of("text, instant, instant", BIGINT)),
+    "time_bucket": _of("integer, instant", TIMESTAMP),
+    "to_timestamp": _of("number", TIMESTAMP),
+    "epoch": _of("instant", DOUBLE),
+    "strftime": _of("instant, text", TEXT),
 }
+IN_UNITS = ("date_trunc", "date_add", "dateadd", "date_diff", "datediff")
+"""The functions whose first argument is a unit."""
 UNITS = (
     "year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond",
     "microsecond",

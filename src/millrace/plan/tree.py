@@ -10,7 +10,7 @@ A filter that only asks a subquery is a semijoin or an antijoin, with the subque
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias, assert_never
 
@@ -20,6 +20,7 @@ from millrace.plan.outline import (
     aggregate_text,
     order_text,
     output_text,
+    question_text,
     term_text,
     window_text,
 )
@@ -54,13 +55,25 @@ def tree(plan: Node) -> list[str]:
     duplicate-eliminate
       seq-window s [rows 3] as x
     """
-    lines, waiting = [], [(0, plan)]
+    return [line for line, _ in branches(plan)]
+
+
+def branches(plan: Node, *, again: bool = True) -> Iterator[tuple[str, Node | None]]:
+    """Yield the lines of a tree, each with its node.
+
+    Unless they are to be drawn `again`, relations that stand in several places are drawn in the
+    first of them only; in the others there is no node.
+    """
+    drawn, waiting = set[Node](), [(0, plan)]
     while waiting:
         depth, node = waiting.pop()
         shown, below = _drawn(node)
-        lines.append("  " * depth + shown)
+        if below and node in drawn and not again:
+            yield f"{'  ' * depth}{operator_name(node)} (as above)", None
+            continue
+        drawn.add(node)
+        yield "  " * depth + shown, node
         waiting.extend((depth + 1, each) for each in reversed(below))
-    return lines
 
 
 def operator_name(node: Node) -> str:
@@ -102,8 +115,8 @@ def _operator(node: Filter | Project | Join | Group | Distinct | Combined | Aske
             return "duplicate-eliminate", (given,)
         case Combined(kind, left, right, keep_all):
             return kind + (" all" if keep_all else ""), (left, right)
-        case Asked(given, name, kind, subquery, _):
-            return f"subquery {name} = {_question(node, kind)}", (given, subquery)
+        case Asked(given, name, _, subquery, _):
+            return f"subquery {name} = {question_text(node)}", (given, subquery)
         case Top(given, order, limit, offset, _):
             by = f" by {', '.join(map(order_text, order))}" if order else ""
             return f"top {limit}" + (f" behind {offset}" if offset else "") + by, (given,)
@@ -125,16 +138,9 @@ def _filter(node: Filter) -> Drawn:
                 asked.input if rest is None else replace(node, input=asked.input, condition=rest)
             )
             if mine == [answer]:
-                return f"semijoin {_question(asked, asked.kind)}", (given, asked.subquery)
-            return f"antijoin {_question(asked, f'not {asked.kind}')}", (given, asked.subquery)
+                return f"semijoin {question_text(asked)}", (given, asked.subquery)
+            return f"antijoin {question_text(asked, negated=True)}", (given, asked.subquery)
     return f"select {term_text(node.condition)}", (node.input,)
-
-
-def _question(asked: Asked, what: str) -> str:
-    row = ", ".join(map(term_text, asked.operands))
-    if not row:
-        return what
-    return f"{row if len(asked.operands) == 1 else f'({row})'} {what}"
 
 
 def _mentions(node: Expression, name: str) -> bool:

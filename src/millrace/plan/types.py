@@ -100,19 +100,21 @@ def arithmetic_type(
     """Return the type of `left operator right`, or None if there is no such operation.
 
     Integers make a bigint. Beside a decimal they make a decimal of 38 digits that is exact, or
-    NULL if it has more; only a quotient is a double then, as it is hardly ever exact.
+    NULL if it has more; only a quotient is a double then, as it is hardly ever exact. The
+    difference of two instants is a bigint, of microseconds.
     """
     if operator == "||":
         return TEXT if {kind_of(left), kind_of(right)} <= {"text", "null"} else None
-    types = [widened(left), widened(right)]
     found = {kind_of(left), kind_of(right)}
+    if operator == "-" and found <= INSTANTS:
+        return BIGINT
     if not found <= NUMBERS | {"null"}:
         return None
     if "floating" in found or (operator == "/" and "decimal" in found):
         return DOUBLE
     if "decimal" not in found:
         return BIGINT
-    scales = [scale_of(each) for each in types]
+    scales = [scale_of(widened(each)) for each in (left, right)]
     return _decimal(sum(scales) if operator == "*" else max(scales))
 
 

@@ -191,11 +191,17 @@ def _number_type(node: Arithmetic | Negative, types: Types) -> pa.DataType:
         found = arithmetic_type(operator, *types)
     if found is None:
         given = " and ".join(map(shown, types))
-        raise PlanError(
-            f"{brief(node)} computes {operator} of {given}",
-            hint="|| takes texts." if operator == "||" else f"{operator} takes numbers.",
-        )
+        message = f"{brief(node)} computes {operator} of {given}"
+        raise PlanError(message, hint=_takes(operator, types))
     return found
+
+
+def _takes(operator: str, types: Types) -> str:
+    if operator == "||":
+        return "|| takes texts."
+    if operator in ("+", "-") and INSTANTS & {kind_of(each) for each in types}:
+        return "Write ts + INTERVAL '5 minutes', or date_add('minute', n, ts)."
+    return f"{operator} takes numbers."
 
 
 def _case_type(node: Case, types: Types) -> pa.DataType:

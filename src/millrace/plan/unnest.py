@@ -123,6 +123,8 @@ class Unnesting:
     def _member(self, node: Asked, *, required: bool) -> Relation:
         """Lower IN to questions whether there is an equal row, and one that may be equal.
 
+        So it is for other comparisons: they too are unknown where one of their sides is NULL.
+
         If it is `required` to be true, the second does not matter.
         """
         names = self.names(node.input)
@@ -133,7 +135,7 @@ class Unnesting:
             (Column(operand), Column(column))
             for operand, column in zip(operands, columns, strict=True)
         ]
-        equal = both([Compare("=", one, other) for one, other in pairs])
+        equal = both([Compare(node.operator, one, other) for one, other in pairs])
         assert equal is not None, "IN has an operand"
         hit, doubt, some = self.name(), self.name(), self.name()
         given = Asked(given, hit, "exists", Filter(node.subquery, equal))

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from millrace.engine import facts
+from millrace.errors import PlanError
 from millrace.index.atoms import Analysis, Analyst, Atom
 from millrace.index.text.group import has_text_tests
 from millrace.index.text.needles import access_clause
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
 from millrace.plan.spelling import to_text
-from millrace.session.plan_explanation import explain_plan
+from millrace.session.plan_explanation import explain_plan, same_plan
 from millrace.session.query import Query
 from millrace.session.template import Template
 
 if TYPE_CHECKING:
+    from millrace.lang.relational.bound import BoundRelation
     from millrace.session.session import Session
 
 
@@ -33,8 +34,8 @@ def explain_query(session: Session, name: str, *, analyze: bool = False) -> str:
     catalog = registry.catalog
     feed = found.feed
     if feed.plan is not None:
-        lines = explain_plan(session, feed)
-        return "\n".join(lines + (_measured(session, found) if analyze else []))
+        lines = explain_plan(session, feed, analyze=analyze)
+        return "\n".join(lines + (_suspended(found) if analyze else []))
     sizes = registry.family_sizes()
     families = [
         (catalog.families[key], n)
@@ -54,6 +55,24 @@ def explain_query(session: Session, name: str, *, analyze: bool = False) -> str:
     if analyze:
         lines += _measured(session, found)
     return "\n".join(lines)
+
+
+def standing_as(session: Session, text: str, bound: Selection | BoundRelation) -> str:
+    """Return the name of a standing query that asks the same; only such a one can be measured."""
+    if isinstance(bound, Selection):
+        feeds = session.engine.registry.catalog.feeds.values()
+        texts = {text, str(bound)}
+        alike = (each.name for each in feeds if each.kind == "query" and each.text in texts)
+        name = next(alike, None)
+    else:
+        name = same_plan(session, bound)
+    if name is None:
+        raise PlanError(
+            "no standing query asks this",
+            detail="What was not registered has not run, and there is nothing to measure.",
+            hint="Register it with CREATE QUERY, or leave ANALYZE out.",
+        )
+    return name
 
 
 def _plan(session: Session, selection: Selection) -> list[str]:
@@ -104,17 +123,17 @@ def _atom(atom: Atom) -> str:
 
 
 def _measured(session: Session, found: Query | Template) -> list[str]:
-    engine = session.engine
     feed = found.feed.name
     ran = session.statistics()
     answered = sum(each.results_by_query.get(feed, 0) for each in ran)
     seconds = sum(each.seconds.get("select", 0.0) for each in ran)
-    lines = [
+    return [
         f"answers  {answered:,} rows in the last {len(ran):,} epochs",
         f"time     {seconds:.3f} s of matching in these epochs, for all queries together",
+        *_suspended(found),
     ]
-    if isinstance(found, Query):
-        verdict = facts.suspended(engine.manifest, engine.registry.population.generations)
-        if found.id in verdict:
-            lines.append(f"state    suspended: {verdict[found.id]['message']}")
-    return lines
+
+
+def _suspended(found: Query | Template) -> list[str]:
+    failure = found.failure if isinstance(found, Query) else None
+    return [] if failure is None else [f"state    suspended: {failure['message']}"]

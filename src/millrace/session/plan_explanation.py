@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from textwrap import indent
 from typing import TYPE_CHECKING
 
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.plans import CHANGE, PlanSpec, compiled
+from millrace.engine.plans import CHANGE, PlanSpec
 from millrace.errors import MillraceError
 from millrace.plan.bounds import growths
 from millrace.plan.gathering import why_gathered
 from millrace.plan.placement import EVERYWHERE, Placing
 from millrace.plan.relations import Relation, StreamOf
-from millrace.plan.tree import operator_name, tree
+from millrace.plan.tree import tree
+from millrace.session.plan_stores import store_lines
+from millrace.session.plan_work import shard_line, work_lines
 from millrace.session.planning import bound_relation, declared_in, planned_feed
 from millrace.time import print_duration
 
@@ -31,30 +32,57 @@ def explain_relation(session: Session, bound: BoundRelation) -> str:
     return "\n".join(_lines(session, feed, bound))
 
 
-def explain_plan(session: Session, feed: FeedSpec) -> list[str]:
-    """Explain a standing query; one that was not a text is shown by its plan only."""
+def explain_plan(session: Session, feed: FeedSpec, *, analyze: bool = False) -> list[str]:
+    """Explain a standing query; one that was not a text is shown by its plan only.
+
+    With `analyze` the plan is shown as it runs, with what its operators have done.
+    """
     try:
         bound = bound_relation(feed.text, session)
     except MillraceError:
         bound = None
-    return list(_lines(session, feed, bound))
+    return list(_lines(session, feed, bound, analyze=analyze))
 
 
-def _lines(session: Session, feed: FeedSpec, bound: BoundRelation | None) -> Iterator[str]:
+def same_plan(session: Session, bound: BoundRelation) -> str | None:
+    """Return the name of a standing query whose plan is that of another one."""
+    wanted = planned_feed("query", bound.plan, session, 0, unbounded=True).plan
+    plans = session.engine.registry.catalog.plans()
+    return next((each.name for each in plans if each.plan == wanted), None)
+
+
+def _lines(
+    session: Session, feed: FeedSpec, bound: BoundRelation | None, *, analyze: bool = False
+) -> Iterator[str]:
     assert feed.plan is not None, "only a plan is explained here"
     yield f"query    {feed.text if bound is None else bound.expanded}"
     for each in bound.cautions if bound is not None else ():
         yield f"caution  {each.code}: {each.message}. {each.hint}".rstrip()
     yield _answers(feed)
-    drawn = indent("\n".join(tree(_shown(feed.plan, bound))), " " * _WIDTH)
-    yield "plan     " + drawn.lstrip()
+    work = work_lines(session, feed) if analyze else []
+    yield _block("plan", work or tree(_shown(feed.plan, bound)))
+    if analyze:
+        yield from _measured(session, feed)
     yield f"runs     {_place(session, feed.plan)}"
     for name in feed.plan.tables:
         yield f"table    {name}: its changes take effect where a slab begins"
-    yield f"stores   {_stores(session, feed)}"
+    yield _block("stores", store_lines(session, feed))
     for growth in growths(_shown(feed.plan, bound)):
         yield f"grows    {growth.reason}"
     yield f"results  {_results(session, feed.plan)}"
+
+
+def _block(word: str, lines: Iterable[str]) -> str:
+    """Put a word before the first of several lines."""
+    return f"{word:<{_WIDTH}}" + indent("\n".join(lines), " " * _WIDTH)[_WIDTH:]
+
+
+def _measured(session: Session, feed: FeedSpec) -> Iterator[str]:
+    work = session.engine.work.plans.get(feed.number)
+    if work is None:
+        yield "work     none yet: no epoch has moved the query on since this engine started"
+    elif work.shards:
+        yield f"shards   {shard_line(work)}"
 
 
 def _shown(plan: PlanSpec, bound: BoundRelation | None) -> Relation | StreamOf:
@@ -78,15 +106,6 @@ def _place(session: Session, plan: PlanSpec) -> str:
         )
         return f"in all shards side by side: rows are spread, {spread}"
     return f"in one shard: {why_gathered(plan.told[0], Placing(declared_in(session)))}"
-
-
-def _stores(session: Session, feed: FeedSpec) -> str:
-    assert feed.plan is not None, "only a plan has stores"
-    waiting = feed.plan.sources
-    owners = compiled(feed, session.engine.registry.catalog).owners()
-    counts = Counter(operator_name(each) for each in owners.values())
-    kept = ", ".join(f"{number} of {name}" for name, number in counts.items()) or "none"
-    return f"{len(waiting)} of rows that wait ({', '.join(waiting)}); of state: {kept}"
 
 
 def _results(session: Session, plan: PlanSpec) -> str:

@@ -49,8 +49,9 @@ def planned_feed(
     answer = relation_schema(relation, declared).to_arrow()
     if not isinstance(plan, StreamOf):
         answer = pa.schema([pa.field(CHANGE, pa.int32()), *answer])
-    pushing, unnesting = Pushing(declared), Unnesting(declared)
-    plain = tuple(unnesting.stream(pushing.stream(each)) for each in _told(plan))
+    pushing = Pushing(declared)
+    # What comes and what goes is of one relation: unnested anew, it gets the same names.
+    plain = tuple(Unnesting(declared).stream(pushing.stream(each)) for each in _told(plan))
     streams = tuple(each for each in plain if isinstance(each, StreamOf))
     sources = tuple(dict.fromkeys(each for stream in streams for each in sources_of(stream)))
     if not sources:

@@ -40,6 +40,12 @@ class Query:
         verdict = facts.suspended(engine.manifest, generations).get(self.id)
         return None if verdict is None else dict(verdict)
 
+    def explain(self, *, analyze: bool = False) -> str:
+        """Say how the query runs; with `analyze`, what it has done since the engine started."""
+        from millrace.session.explanation import explain_query  # noqa: PLC0415  it imports this
+
+        return explain_query(self._session, self.name or self._feed, analyze=analyze)
+
     def results(self, last: int | None = None) -> pa.Table:
         """Return the newest answers that are kept, oldest first, with the epoch of each.
 

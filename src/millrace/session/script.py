@@ -50,7 +50,7 @@ from millrace.operators.select import matching, project
 from millrace.plan.bind import output_schema
 from millrace.plan.nodes import Selection
 from millrace.schema import type_name
-from millrace.session.explanation import explain_query, explain_selection
+from millrace.session.explanation import explain_query, explain_selection, standing_as
 from millrace.session.following import read_rows
 from millrace.session.listing import listed
 from millrace.session.parameter_rows import constants_table
@@ -308,6 +308,9 @@ class Script:
         if isinstance(asked.query, str):
             return explain_query(self.session, asked.query, analyze=asked.analyze)
         bound = bound_any(asked.query, self.session)
+        if asked.analyze:
+            name = standing_as(self.session, str(asked.query), bound)
+            return explain_query(self.session, name, analyze=True)
         if isinstance(bound, Selection):
             return explain_selection(self.session, bound)
         return explain_relation(self.session, bound)

@@ -259,19 +259,47 @@ def _trunc(write: Writer, _: Kind, depth: int) -> Expression:
     return Call("date_trunc", (Literal(write.one(UNITS)), write.mixing("date", depth)))
 
 
+def _moved(write: Writer, _: Kind, depth: int) -> Expression:
+    """Draw another instant than one, or one out of a number."""
+    instant, unit = write.mixing("date", depth), Literal(write.one(UNITS))
+    match write.one(["date_add", "time_bucket", "to_timestamp"]):
+        case "date_add":
+            return Call("date_add", (unit, write.of("integer", depth), instant))
+        case "time_bucket":
+            return Call("time_bucket", (Literal(write.one([1, 7, 10**9, 0, -1])), instant))
+        case _:
+            return Call("to_timestamp", (write.number(depth),))
+
+
+def _difference(write: Writer, _: Kind, depth: int) -> Expression:
+    first, last = write.mixing("date", depth), write.mixing("date", depth)
+    if write.one([True, False]):
+        return Arithmetic("-", last, first)
+    return Call("date_diff", (Literal(write.one(UNITS)), first, last))
+
+
+def _epoch(write: Writer, _: Kind, depth: int) -> Expression:
+    return Call("epoch", (write.mixing("date", depth),))
+
+
+def _printed(write: Writer, _: Kind, depth: int) -> Expression:
+    pattern = write.one(["%Y-%m-%d", "%H:%M:%S", "%j of %y, 100%%", ""])
+    return Call("strftime", (write.mixing("date", depth), Literal(pattern)))
+
+
 def _leaf(write: Writer, kind: Kind, _: int) -> Expression:
     return write.leaf(kind)
 
 
 _PRODUCTIONS: dict[Kind, list[Callable[[Writer, Kind, int], Expression]]] = {
     "boolean": [_comparison, _comparison, _logic, _logic, _membership, _pattern, _text_test],
-    "integer": [_arithmetic, _number_call, _counting, _instant_part],
+    "integer": [_arithmetic, _number_call, _counting, _instant_part, _difference],
     "decimal": [_arithmetic, _number_call],
-    "floating": [_arithmetic, _number_call, _double_call],
-    "text": [_text_call, _joined],
+    "floating": [_arithmetic, _number_call, _double_call, _epoch],
+    "text": [_text_call, _joined, _printed],
     "binary": [_leaf],
     "date": [_leaf],
-    "timestamp": [_trunc],
+    "timestamp": [_trunc, _moved],
 }
 
 

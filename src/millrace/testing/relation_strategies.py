@@ -17,7 +17,7 @@ from typing import Literal as OneOf
 
 from hypothesis import strategies as st
 
-from millrace.plan.expressions import Column
+from millrace.plan.expressions import COMPARISONS, Column, Comparison
 from millrace.plan.nodes import Output
 from millrace.plan.relations import (
     Aggregate,
@@ -218,6 +218,7 @@ class _Plans:
             fraction=self.small.one([0.5, 0.1, 0.75, 0.0, 1.0])
             if kind.startswith("percentile")
             else None,
+            descending=kind == "percentile_disc" and self.small.one([False, True]),
         )
         return drawn, _aggregate_kind(kind, operand.kind)
 
@@ -266,7 +267,10 @@ class _Plans:
         compared = self.small.some(given.exact, least=1)[:2]
         answers = self.only(self.relation(depth), [each.kind for each in compared])
         operands = tuple(Column(each.name) for each in compared)
-        return Asked(given.relation, name, "in", answers.relation, operands), "boolean"
+        operators: list[Comparison] = ["=", *(COMPARISONS if len(operands) == 1 else ())]
+        operator = self.small.one(operators)
+        found = Asked(given.relation, name, "in", answers.relation, operands, operator)
+        return found, "boolean"
 
     def scalar(self, given: Drawn, name: str, depth: int) -> tuple[Relation, SmallKind]:
         """Draw a subquery of one row at most: one aggregate of all, or the first."""

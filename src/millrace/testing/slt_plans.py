@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from millrace.engine.streams import StreamSpec
-from millrace.errors import SeveralRowsError
+from millrace.errors import SeveralRowsError, SumOverflowError
 from millrace.lang.relational.bound import BoundRelation
 from millrace.plan.declared import Declared
 from millrace.plan.relations import StreamOf
@@ -135,5 +135,5 @@ def _told(plan: Any, definition: DefinitionFrom, instants: Instants) -> list[Ans
             for at in instants.of_stream(stream)
             for row in definition.told(stream, at)
         ]
-    except SeveralRowsError:
+    except (SeveralRowsError, SumOverflowError):
         return [("!", ("",))]

@@ -172,10 +172,10 @@ class SparkDriver:
         return found
 
     def _renamed(self, text: str) -> str:
-        """Give the streams in a query the names they have here; what is quoted stays."""
+        """Give the streams in a query the names they have here; what is quoted stays, and `5 s`."""
         parts = _QUOTED.split(text)
         for name in self._streams:
-            word = re.compile(rf"\b{name}\b", re.IGNORECASE)
+            word = re.compile(rf"(?<!\d\s)\b{name}\b", re.IGNORECASE)
             parts[::2] = [word.sub(self._ours(name), each) for each in parts[::2]]
         return "".join(parts)
 

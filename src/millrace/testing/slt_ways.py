@@ -28,6 +28,7 @@ PLANS = ("cql", "papers")
 """The directories of queries that are more than selections."""
 
 _PLAIN = Settings(shards=1, spread="never", backoff=0)
+_REMEMBERED = Settings(shards=2, spread="always", again=False, backoff=0)
 _MERGED = Settings(shards=4, spread="always", merge_at_start=True, backoff=0)
 
 
@@ -110,6 +111,7 @@ WAYS = (
     Way("any-order", shuffled=True, share=3, plans=False),
     Way("crashes", crashes=True, share=3),
     Way("merged", _MERGED, selections=False),
+    Way("remembered", _REMEMBERED, cut="random", selections=False),
     *(_forced(access) for access in METHODS),
     *(_sharded(n_shards) for n_shards in (1, 2, 4)),
 )
@@ -129,11 +131,15 @@ class SparkWay(Way):
 
 def _on_spark(n_shards: int, *directories: str) -> SparkWay:
     settings = Settings(shards=n_shards, spread="always", backoff=20_000)
-    return SparkWay(f"spark-{n_shards}", settings, directories=directories)
+    kind = "plans-" if directories[0].startswith(PLANS) else ""
+    return SparkWay(f"spark-{kind}{n_shards}", settings, directories=directories)
 
 
 SPARK_WAYS = (
     _on_spark(1, "compare"),
     _on_spark(2, "standing", "time"),
     _on_spark(4, "logic", "project"),
+    _on_spark(1, "cql/windows", "cql/top"),
+    _on_spark(2, "cql/joins", "cql/subqueries"),
+    _on_spark(4, "papers", "cql/groups"),
 )

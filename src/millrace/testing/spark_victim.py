@@ -40,6 +40,19 @@ from millrace.testing.spark_rows import (
     write_file,
 )
 
+PLANS = {
+    "sliding": "SELECT symbol, count(*) AS n, sum(price) AS total, max(number) AS newest "
+    "FROM rows [RANGE 10 MINUTES SLIDE 1 MINUTE] GROUP BY symbol",
+    "pairs": "SELECT ISTREAM(f.number, r.number AS other) FROM files [RANGE 5 SECONDS] f "
+    "JOIN rows [RANGE 5 SECONDS] r ON f.symbol = r.symbol",
+    "newest": "SELECT number, price FROM files [PARTITION BY symbol ROWS 3]",
+    "above": "SELECT ISTREAM(r.number, l.most) FROM rows [NOW] r JOIN limits l "
+    "ON r.symbol = l.symbol AND r.price > l.most",
+    "rare": "SELECT number FROM files [RANGE 1 MINUTE] "
+    "WHERE size > ALL (SELECT size FROM rows [RANGE 1 MINUTE])",
+}
+"""Queries that remember: a sliding group, a join, rows, a table, and a subquery."""
+LIMITS = [{"symbol": "ACME", "most": 12.0}, {"symbol": "BOLT", "most": 20.0}]
 ROWS = 1_500
 ROLL_EPOCHS = 4
 STREAMS = ("files", "rows")
@@ -91,7 +104,7 @@ def main() -> None:
 
 
 def declare(session: millrace.Session, spark: SparkSession, source: Path) -> None:
-    """Declare both streams and some queries over each."""
+    """Declare both streams, a table, and some queries over them; done before, it does nothing."""
     words = {"time": "ts", "delay": "10 seconds", "order": "number", "key": "symbol"}
     files = millrace.Files(str(source / "files"))
     session.stream("files", files, schema=COLUMNS, retain="1 hour", **words)
@@ -102,6 +115,9 @@ def declare(session: millrace.Session, spark: SparkSession, source: Path) -> Non
         dear = millrace.select(stream, "number", "price", where=col("price") > 20)
         session.query(dear, name=f"dear_{stream}")
         session.query(millrace.select(stream, "number", "symbol"), name=f"all_{stream}")
+    session.table("limits", "symbol text, most double", key="symbol").insert_missing(LIMITS)
+    for name, asked in PLANS.items():
+        session.query(asked, name=name)
 
 
 def run_to(session: millrace.Session, run: Run, n_rows: int) -> None:

@@ -42,7 +42,7 @@ from millrace.plan.expressions import (
 )
 from millrace.plan.fold import fold, rebuilt
 from millrace.plan.spelling import to_text
-from millrace.plan.types import kind_of
+from millrace.plan.types import INSTANTS, kind_of
 from millrace.schema import Schema
 from millrace.testing.expression_strategies import expressions
 from millrace.testing.strategies import batch_of, rows
@@ -55,7 +55,7 @@ ALIKE = {
     "upper", "reverse", "trim", "ltrim", "rtrim", "replace", "starts_with", "ends_with",
     "contains", "strpos", "concat", "left", "right", "regexp_extract", "regexp_replace", "year",
     "quarter", "month", "week", "day", "dayofweek", "dayofyear", "hour", "minute", "second",
-    "date_trunc", "exp",
+    "date_trunc", "date_diff", "exp",
 }  # fmt: skip
 CASTS = {
     ("integer", "floating"), ("integer", "boolean"), ("boolean", "integer"), ("boolean", "text"),
@@ -94,9 +94,9 @@ def _alike(node: Expression) -> bool:
             return not isinstance(value, Decimal) or abs(value) < 1000
         case Arithmetic(operator, left, right):
             kinds = {_kind(each) for each in (left, right)}
-            if operator == "/":
-                return kinds == {"integer"}
-            return operator in ("+", "-", "||") or (operator == "*" and "decimal" not in kinds)
+            plain = operator in ("+", "-", "||") or (operator == "*" and "decimal" not in kinds)
+            plain &= not kinds & INSTANTS  # whose difference is an interval there
+            return kinds == {"integer"} if operator == "/" else plain
         case Negative(operand):
             return not isinstance(operand, Literal)
         case Call(function, arguments):

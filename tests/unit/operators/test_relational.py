@@ -28,7 +28,7 @@ from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
 DRAWN = settings.default.max_examples  # type: ignore[union-attr]
-FEWER, MORE = settings(max_examples=max(DRAWN // 4, 1)), settings(max_examples=max(DRAWN, 300))
+FEWER, MORE = settings(max_examples=max(DRAWN // 4, 1)), settings(max_examples=max(DRAWN, 450))
 KINDS: tuple[StreamKind, ...] = ("istream", "dstream", "rstream")
 CUTS = st.lists(st.integers(1, END - 1), max_size=5).map(lambda cuts: [*sorted(set(cuts)), END])
 Told = list[tuple[Any, ...]]
@@ -38,8 +38,8 @@ def executed(
     streams: Sequence[StreamOf], world: Worlds, ends: Sequence[int], *, again: bool = True
 ) -> list[Told]:
     """Run a plan slab by slab and return what each stream tells."""
-    pushing, unnesting = Pushing(DECLARED), Unnesting(DECLARED)
-    nodes = [unnesting.stream(pushing.stream(each)) for each in streams]
+    pushing = Pushing(DECLARED)
+    nodes = [Unnesting(DECLARED).stream(pushing.stream(each)) for each in streams]
     plan, state = Plan(nodes, DECLARED, again=again), MemoryState()
     told: list[Told] = [[] for _ in nodes]
     for begin, end in zip([0, *ends], ends, strict=False):

@@ -160,7 +160,7 @@ def _contains(node: Asked, answers: str) -> str:
     """Print IN; of several columns by what it means, which DuckDB does not do if correlated."""
     operands = [to_text(each) for each in node.operands]
     if len(operands) == 1:
-        return f"({operands[0]} IN ({answers}))"
+        return f"({operands[0]} {node.operator} ANY ({answers}))"
     pairs = zip(operands, names(node.subquery), strict=True)
     equal = " AND ".join(f'{operand} = "{name}"' for operand, name in pairs)
     return (

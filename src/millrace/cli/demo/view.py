@@ -20,7 +20,8 @@ from rich.text import Text
 from millrace.cli.demo import alerts, sparkline
 from millrace.cli.demo.questions import DELAY_SECONDS, QUESTIONS
 from millrace.cli.demo.story import SHOWN, Happening, Story, doing, quantile
-from millrace.cli.terminal import Glyphs, counted, print_bytes, print_seconds
+from millrace.cli.terminal import Glyphs, counted, print_seconds
+from millrace.state.sizes import print_bytes
 
 FIXED_LINES = 22
 N_GAPS = 4

@@ -150,18 +150,15 @@ class Calls:
                 raise self._fault(call.node, f"{call.name} has no WITHIN GROUP", code="CQL032")
             arguments.insert(0, call.within.this)
             descending = bool(call.within.args.get("desc"))
-            if descending and made.kind == "percentile_disc":
-                message = f"{call.name} in descending order is not executed yet"
-                raise self._fault(call.within, message, code=NOT_YET)
         if len(arguments) != 2:
             hint = f"Write {call.name}(x, 0.9)." if call.name != "median" else "Write median(x)."
             message = f"{call.name} takes a value and a fraction"
             raise self._fault(call.node, message, code="CQL032", hint=hint)
         fraction = self._fraction(arguments[1])
         value, given = self._value(arguments[0])
-        made = replace(
-            made, operand=value, fraction=float(1 - fraction if descending else fraction)
-        )
+        if descending and made.kind == "percentile_cont":  # which lies as far from both ends
+            fraction, descending = 1 - fraction, False
+        made = replace(made, operand=value, fraction=float(fraction), descending=descending)
         return made, self._type(made.kind, given, call)
 
     def _fraction(self, node: exp.Expr) -> Decimal:

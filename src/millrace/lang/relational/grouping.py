@@ -7,7 +7,7 @@ an aggregate is its own column, and any other column of the rows is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -62,8 +62,7 @@ class Groups:
 
     def about(self, question: Question) -> Question:
         """Return a subquery as one about groups."""
-        operands = tuple(map(self.over, question.operands))
-        return Question(question.name, question.kind, question.answer, operands, question.node)
+        return replace(question, operands=tuple(map(self.over, question.operands)))
 
 
 def _plain_name(column: str) -> str:

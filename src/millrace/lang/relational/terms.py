@@ -16,8 +16,8 @@ from millrace.lang.refusals import AGGREGATES, only
 from millrace.lang.relational.context import Environment, Rows
 from millrace.lang.relational.frame import Frame
 from millrace.lang.relational.streams import relation_of
-from millrace.lang.translate import Translator
-from millrace.plan.expressions import Column, Expression, Not
+from millrace.lang.translate import COMPARISONS, Translator
+from millrace.plan.expressions import OPPOSITES, Column, Comparison, Expression, Not
 from millrace.plan.relations import Asked, AskedKind
 from millrace.plan.types import BOOLEAN, common_type, shown
 from millrace.schema import Column as Field
@@ -34,6 +34,7 @@ class Question:
     answer: Rows
     operands: tuple[Expression, ...]
     node: exp.Expr
+    operator: Comparison = "="
 
     @property
     def type(self) -> pa.DataType:
@@ -92,14 +93,23 @@ class Terms(Translator):
             case exp.In() if node.args.get("query") is not None:
                 only(node, self._source, "this", "query")
                 return self._question("in", node.args["query"], self._operands(node.this))
-            case exp.EQ() if isinstance(node.expression, exp.Any):
-                operands = self._operands(node.this)
-                return self._question("in", node.expression.this, operands)
-            case exp.NEQ() if isinstance(node.expression, exp.All):
-                operands = self._operands(node.this)
-                found = self._question("in", node.expression.this, operands)
-                return Not(self._noted(found, node))
+            case exp.Binary() if isinstance(node.expression, exp.Any | exp.All):
+                return self._quantified(node)
         return None
+
+    def _quantified(self, node: exp.Binary) -> Expression | None:
+        """Translate `x > ANY (...)`; `x > ALL (...)` means that x <= ANY is false."""
+        operator = COMPARISONS.get(type(node))
+        if operator is None:
+            return None
+        every = isinstance(node.expression, exp.All)
+        operator = OPPOSITES[operator] if every else operator
+        operands = self._operands(node.this)
+        if len(operands) > 1 and operator != "=":
+            message = "rows are compared by = ANY and <> ALL only"
+            raise self._fault(node, message, hint="Compare one value.")
+        found = self._question("in", node.expression.this, operands, operator)
+        return Not(self._noted(found, node)) if every else found
 
     def _operands(self, node: exp.Expr) -> tuple[Expression, ...]:
         """Return what is looked for in a subquery: one value, several, or a whole row."""
@@ -113,7 +123,11 @@ class Terms(Translator):
         return (self.expression(node),)
 
     def _question(
-        self, kind: AskedKind, query: exp.Expr, operands: tuple[Expression, ...]
+        self,
+        kind: AskedKind,
+        query: exp.Expr,
+        operands: tuple[Expression, ...],
+        operator: Comparison = "=",
     ) -> Expression:
         place = self._place
         if place.questions is None:
@@ -130,7 +144,7 @@ class Terms(Translator):
         rows = relation_of(answer, self._env.shared)
         _check_width(kind, rows, operands, query, self._env)
         name = self._env.made_up(query)
-        place.questions.append(Question(name, kind, rows, operands, query))
+        place.questions.append(Question(name, kind, rows, operands, query, operator))
         return Column(name)
 
     # ---- aggregates -----------------------------------------------------------------------------
@@ -190,17 +204,24 @@ def asked(rows: Rows, question: Question, env: Environment) -> Rows:
     for raw, column in zip(question.operands, question.answer.columns, strict=False):
         value, found = env.settled(raw, rows)
         if pa.types.is_list(column.type):
-            raise env.text.fault(question.node, "IN has lists to choose from", code="CQL032")
+            raise env.text.fault(question.node, "a value is compared with lists", code="CQL032")
         if common_type([found, column.type]) is None:
             raise env.text.fault(
                 question.node,
-                f"IN compares {shown(found)} with {shown(column.type)}",
+                f"{shown(found)} is compared with {shown(column.type)}",
                 code="CQL032",
                 detail=f'Column "{column.name}" of the subquery is {shown(column.type)}.',
                 hint="Compare values of one kind.",
             )
         operands.append(value)
-    plan = Asked(rows.plan, question.name, question.kind, question.answer.plan, tuple(operands))
+    plan = Asked(
+        rows.plan,
+        question.name,
+        question.kind,
+        question.answer.plan,
+        tuple(operands),
+        question.operator,
+    )
     return Rows(plan, (*rows.columns, Field(question.name, question.type)))
 
 

@@ -43,12 +43,12 @@ def window_of(
 
 def _check_slide(node: CqlWindow, env: Environment) -> None:
     size, slide = node.args.get("size"), node.args.get("slide")
-    if slide is None or size is None:
+    if slide is None:
         return
     if slide < 1:
         hint = "Leave SLIDE out, so that the window moves all the time."
         raise env.text.fault(node, "SLIDE must be longer than 0", code="CQL014", hint=hint)
-    if slide > size:
+    if size is not None and slide > size:
         show = print_duration if node.args["kind"] == "RANGE" else str
         unit = "" if node.args["kind"] == "RANGE" else " rows"
         message = f"the window slides by {show(slide)}{unit} and is {show(size)}{unit} long"

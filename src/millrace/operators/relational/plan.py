@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar, assert_never
 import numpy as np
 import pyarrow as pa
 
+from millrace.kernels.arrays import Hashes
 from millrace.operators.keys import hash_columns
 from millrace.operators.relational.again import (
     Again,
@@ -27,6 +28,7 @@ from millrace.operators.relational.feeds import Feed, Once, values_of
 from millrace.operators.relational.group import Grouping
 from millrace.operators.relational.join import InnerJoin, Key, true_rows
 from millrace.operators.relational.join_keys import split
+from millrace.operators.relational.meter import Meter, Told
 from millrace.operators.relational.outer import OuterJoin
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.streams import Changes, Net, Repeating
@@ -90,10 +92,15 @@ class Run:
     relations: dict[Relation, Timed] = field(default_factory=dict)
     streams: dict[Stream, Elements] = field(default_factory=dict)
     changes: dict[Relation, Net] = field(default_factory=dict)
+    meter: Meter = field(default_factory=Meter)
     again: Again = field(init=False)
 
     def __post_init__(self) -> None:
         self.again = Again(self.slab)
+
+    def by_keys(self, recipe: Recipe, keys: Hashes) -> Timed:
+        """Make a relation again, at least for some keys."""
+        return self.meter.again(self.again.by_keys(recipe, keys))
 
 
 class Plan:
@@ -144,13 +151,21 @@ class Plan:
         """The streams whose elements are read again by their keys, and not by time alone."""
         return frozenset(stream_of(window) for window, by_key in self._read.items() if by_key)
 
+    @property
+    def made_again(self) -> frozenset[Relation]:
+        """The relations of which nobody notes when rows will go."""
+        return frozenset(self._recipes)
+
+    def names(self) -> dict[Relation | Stream, str]:
+        """Return the names of operators: what their stores begin with, and meters call them."""
+        relations: dict[Relation | Stream, str] = {
+            node: f"r{at}" for at, node in enumerate(self._relations)
+        }
+        return {**relations, **{node: f"s{at}" for at, node in enumerate(self._streams)}}
+
     def owners(self) -> dict[str, Relation | Stream]:
         """Return whose each store is."""
-        relations: dict[str, Relation | Stream] = {
-            f"r{at}": node for at, node in enumerate(self._relations)
-        }
-        streams = {f"s{at}": node for at, node in enumerate(self._streams)}
-        named = {**relations, **streams}
+        named = {name: node for node, name in self.names().items()}
         return {store: named[store.partition(".")[0]] for store in self.stores()}
 
     def _keep(self, operator: Kept) -> Kept:
@@ -174,7 +189,8 @@ class Plan:
         if isinstance(node, StreamOf):
             self._add(node.relation)
         if node not in self._streams:
-            self._streams[node] = self._told(node, f"s{len(self._streams)}")
+            name = f"s{len(self._streams)}"
+            self._streams[node] = _metered(name, self._told(node, name))
 
     def _add(self, node: Relation) -> None:
         if isinstance(node, Windowed):
@@ -182,7 +198,8 @@ class Plan:
         for each in inputs(node):
             self._add(each)
         if node not in self._relations:
-            self._relations[node] = self._made(node, f"r{len(self._relations)}")
+            name = f"r{len(self._relations)}"
+            self._relations[node] = _metered(name, self._made(node, name))
             recipe = self._recipe(node) if self._again else None
             if recipe is not None:
                 self._recipes[node] = recipe
@@ -263,7 +280,7 @@ class Plan:
         self._reads(recipe, by_key=len(recipe.windows) > 1)
 
         def tailed(run: Run) -> Timed:
-            going = run.again.going(recipe, self._columns)
+            going = run.meter.again(run.again.going(recipe, self._columns))
             return with_tails(self.relation(node, run), going, run.slab)
 
         return tailed
@@ -278,7 +295,8 @@ class Plan:
         if recipe is None or len(recipe.windows) == 1 or place is None:
             return None
         new = self.relation(node, run)
-        going = run.again.going_of(recipe, hash_columns(new.rows, [place]))
+        keys = hash_columns(new.rows, [place])
+        going = run.meter.again(run.again.going_of(recipe, keys))
         return with_tails(new, going, run.slab)
 
     # ---- relations -------------------------------------------------------------------------------
@@ -363,7 +381,7 @@ class Plan:
         self._keep(join)
 
         def joined(run: Run) -> Timed:
-            again = [None if each is None else partial(run.again.by_keys, each) for each in sides]
+            again = [None if each is None else partial(run.by_keys, each) for each in sides]
             given = self.relation(node.left, run), self.relation(node.right, run)
             return join.step(*given, run.slab, *again)
 
@@ -436,7 +454,11 @@ class Plan:
             by_type = None if by is None else type_of(by, given, self._declared.functions)
             return Values(name, keys, aggregate, operand, by_type, place)
         once = Aggregate(
-            aggregate.name, aggregate.kind, Column(_VALUE), fraction=aggregate.fraction
+            aggregate.name,
+            aggregate.kind,
+            Column(_VALUE),
+            fraction=aggregate.fraction,
+            descending=aggregate.descending,
         )
         swept = pa.schema([*keys, pa.field(_VALUE, operand)])
         sweep = Sweep(f"{name}.once", swept, 1, distinct, place)
@@ -465,6 +487,10 @@ class Plan:
 
     def _schema(self, node: Relation) -> Schema:
         return relation_schema(node, self._declared)
+
+
+def _metered(name: str, operator: Callable[[Run], Told]) -> Callable[[Run], Told]:
+    return lambda run: run.meter.measure(name, lambda: operator(run))
 
 
 def _column(node: Expression) -> str:

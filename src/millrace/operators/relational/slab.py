@@ -21,6 +21,9 @@ class Elements:
     times: Ints
     copies: Ints | None = None
 
+    def __len__(self) -> int:
+        return len(self.times)
+
 
 class Past(Protocol):
     """The elements that a plan has seen before the slab, in all shards those of their own keys."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from millrace.errors import SumOverflowError
 from millrace.kernels import exact_sums as exact
 from millrace.kernels.arrays import Bools, Floats, Hashes, Ints
 from millrace.kernels.grouping import (
@@ -25,15 +26,16 @@ from millrace.kernels.grouping import (
     number_hashes,
     running_sums,
 )
-from millrace.operators.decimals import from_words, words_of
+from millrace.operators.decimals import beyond_decimals, from_words, words_of
 from millrace.operators.relational.entries import Entries, accounted
 from millrace.operators.relational.equal import hashes_of
 from millrace.operators.relational.events import Events, Ledger, events_of
 from millrace.operators.relational.feeds import met, operand_of
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.timed import Timed, rows_of, take_rows
+from millrace.plan.outline import aggregate_text
 from millrace.plan.relations import Aggregate
-from millrace.plan.types import kind_of
+from millrace.plan.types import kind_of, shown
 
 _VARIANCES = {"var_pop": 0, "var_samp": 1, "stddev_pop": 0, "stddev_samp": 1}
 _FIRST_SQUARE = 256
@@ -235,10 +237,13 @@ class Totals:
             scale = operand.scale if kind_of(operand) == "decimal" else 0
             return _doubles(_quotient(limbs, divisors, scale), counts, absent)
         words, beyond = exact.whole_words(_matrix(limbs, exact.ZERO_LIMB, 4, len(counts)))
-        if kind_of(arrow) == "decimal":
-            return from_words(words, ~(absent | beyond), arrow)
-        beyond |= words[:, 1] != words[:, 0] >> 63
-        return pa.array(words[:, 0].copy(), mask=absent | beyond)
+        decimal = kind_of(arrow) == "decimal"
+        beyond |= beyond_decimals(words) if decimal else words[:, 1] != words[:, 0] >> 63
+        if beyond.any():
+            raise _too_large(aggregate, arrow)
+        if decimal:
+            return from_words(words, ~absent, arrow)
+        return pa.array(words[:, 0].copy(), mask=absent)
 
 
 def _count_odd(changes: Ints, of: Ints, doubles: Floats, weights: Ints, slot: Slot) -> None:
@@ -321,6 +326,14 @@ class TotalsFed:
         for column, code in enumerate(different.tolist()):
             found.setdefault(code // _WIDTH, {})[code % _WIDTH] = sums[:, column]
         return found
+
+
+def _too_large(aggregate: Aggregate, arrow: pa.DataType) -> SumOverflowError:
+    return SumOverflowError(
+        f"a sum does not fit into {shown(arrow)}",
+        detail=f"It is {aggregate_text(aggregate)}.",
+        hint="Cast what is added to double, which holds more and is exact to 15 digits.",
+    )
 
 
 def _matrix(limbs: dict[int, Ints], first: int, width: int, n_rows: int) -> Ints:

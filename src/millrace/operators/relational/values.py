@@ -22,7 +22,7 @@ from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.timed import Timed, rows_of, take_rows
 from millrace.plan.relations import Aggregate
 
-_LEAST, _GREATEST, _SHARE, _BETWEEN = range(4)
+_LEAST, _GREATEST, _SHARE, _BETWEEN, _SHARE_DOWN = range(5)
 _HOW = {
     "min": _LEAST,
     "first": _LEAST,
@@ -101,9 +101,8 @@ class ValuesFed:
         if aggregate.kind == "only":
             _require_one(held, len(entries))
         share = Fraction(repr(float(aggregate.fraction or 0))).limit_denominator(10**9)
-        lower, upper, between = kth_values(
-            *held.layout, (share.numerator, share.denominator), _HOW[aggregate.kind]
-        )
+        how = _SHARE_DOWN if aggregate.descending else _HOW[aggregate.kind]
+        lower, upper, between = kth_values(*held.layout, (share.numerator, share.denominator), how)
         if extreme:
             self._remember(held, entries, lower, slab)
         found = _at(operand, lower)

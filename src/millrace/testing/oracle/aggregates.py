@@ -8,14 +8,14 @@ infinities that do not add up, make NaN of sums and averages; any of them makes 
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import ceil, floor, isfinite, isnan, sqrt
 from typing import Any, assert_never
 
 import pyarrow as pa
 
-from millrace.errors import SeveralRowsError
+from millrace.errors import SeveralRowsError, SumOverflowError
 from millrace.plan.relations import Aggregate
 from millrace.plan.types import kind_of, scale_of
 
@@ -74,7 +74,7 @@ def _of_values(aggregate: Aggregate, values: list[Any], arrow: pa.DataType) -> o
         case "percentile_cont":
             return _between(values, aggregate.fraction)
         case "percentile_disc":
-            return _reaching(values, aggregate.fraction)
+            return _reaching(values, aggregate.fraction, down=aggregate.descending)
         case "first" | "last" | "array_agg" | "only":
             raise AssertionError(f"{kind} is of rows")
         case _:
@@ -95,7 +95,8 @@ def rounded(exact: Fraction) -> float:
 def _sum(values: list[Any]) -> Any:  # noqa: ANN401
     """Add exactly; a sum of doubles is rounded once, at the end."""
     if not isinstance(values[0], float):
-        return sum(values[1:], values[0])
+        with localcontext(prec=200):
+            return sum(values[1:], values[0])
     if any(isnan(each) for each in values) or {float("inf"), float("-inf")} <= set(values):
         return float("nan")
     endless = [each for each in values if abs(each) == float("inf")]
@@ -103,14 +104,15 @@ def _sum(values: list[Any]) -> Any:  # noqa: ANN401
 
 
 def _fitting(total: Any, arrow: pa.DataType) -> object:  # noqa: ANN401
-    """Bring a sum into its type; one that does not fit is NULL, as every other such result."""
-    match kind_of(arrow):
-        case "decimal":
-            return round(Decimal(total), scale_of(arrow))
-        case "integer":
-            return total if -(1 << 63) <= total < 1 << 63 else None
-        case _:
-            return total
+    """Bring a sum into its type; that it does not fit is an error."""
+    if kind_of(arrow) == "integer" and not -(1 << 63) <= total < 1 << 63:
+        raise SumOverflowError(f"{total} is beyond bigint")
+    if kind_of(arrow) == "decimal":
+        with localcontext(prec=200):
+            total = round(Decimal(total), scale_of(arrow))
+        if abs(total.scaleb(scale_of(arrow))) >= 10**38:
+            raise SumOverflowError(f"{total} has more than 38 digits")
+    return total
 
 
 def _total(values: list[Any]) -> Fraction:
@@ -146,9 +148,9 @@ def _between(values: list[Any], fraction: float | None) -> float:
     return float(low) + (float(high) - float(low)) * float(where - floor(where))
 
 
-def _reaching(values: list[Any], fraction: float | None) -> object:
+def _reaching(values: list[Any], fraction: float | None, *, down: bool) -> object:
     """Return the first value up to which the share of values is the fraction or more."""
-    ordered = sorted(values, key=place)
+    ordered = sorted(values, key=place, reverse=down)
     return ordered[max(ceil(_written(fraction) * len(ordered)), 1) - 1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from calendar import IllegalMonthError, monthrange
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal, localcontext
@@ -16,6 +17,15 @@ from millrace.testing.oracle.casts import Typed, cast_value
 from millrace.testing.oracle.operations import compared, computed
 
 Function: TypeAlias = Callable[..., Any]
+_EPOCH, _MICRO = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+_MONDAY = datetime(2000, 1, 3, tzinfo=UTC)
+"""Where buckets of time begin."""
+_MONTHS = {"year": 12, "quarter": 3, "month": 1}
+_SIZES = {
+    "week": timedelta(weeks=1), "day": timedelta(days=1), "hour": timedelta(hours=1),
+    "minute": timedelta(minutes=1), "second": timedelta(seconds=1),
+    "millisecond": timedelta(milliseconds=1), "microsecond": timedelta(microseconds=1),
+}  # fmt: skip
 
 
 def _strict(function: Function) -> Function:
@@ -182,8 +192,12 @@ def _regexp_extract(text: str, pattern: str, group: int = 0) -> str | None:
     return "" if found is None else found[group] or ""
 
 
+def _moment(instant: date) -> datetime:
+    return instant if isinstance(instant, datetime) else datetime.combine(instant, time(), UTC)
+
+
 def _trunc(unit: str, instant: date) -> datetime:
-    moment = instant if isinstance(instant, datetime) else datetime.combine(instant, time(), UTC)
+    moment = _moment(instant)
     midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
     match unit:
         case "year":
@@ -202,6 +216,58 @@ def _trunc(unit: str, instant: date) -> datetime:
         case _:
             micros = 1000 if unit == "millisecond" else 1
             return moment.replace(microsecond=moment.microsecond // micros * micros)
+
+
+def _add(unit: str, number: int, instant: date) -> datetime | None:
+    """Go so many units on; by months, to the same day or the last of the month."""
+    moment = _moment(instant)
+    try:
+        if unit not in _MONTHS:
+            return moment + number * _SIZES[unit]
+        year, month = divmod(moment.year * 12 + moment.month - 1 + number * _MONTHS[unit], 12)
+        return moment.replace(
+            year=year, month=month + 1, day=min(moment.day, monthrange(year, month + 1)[1])
+        )
+    except (OverflowError, ValueError, IllegalMonthError):
+        return None
+
+
+def _diff(unit: str, first: date, last: date) -> int:
+    """Count how often a unit begins between two instants."""
+    one, other = (_trunc(unit, _moment(each)) for each in (first, last))
+    if unit in _MONTHS:
+        months = (other.year - one.year) * 12 + other.month - one.month
+        return months // _MONTHS[unit]
+    return (other - one) // _SIZES[unit]
+
+
+def _bucket(width: int, instant: date) -> datetime | None:
+    moment = _moment(instant)
+    try:
+        return moment - (moment - _MONDAY) // _MICRO % width * _MICRO
+    except (OverflowError, ZeroDivisionError):
+        return None
+
+
+def _from_seconds(seconds: Any) -> datetime | None:  # noqa: ANN401
+    try:
+        micros = seconds * 10**6 if isinstance(seconds, int) else round(float(seconds) * 10**6)
+        return _EPOCH + timedelta(microseconds=micros)
+    except (OverflowError, ValueError):
+        return None
+
+
+def _strftime(instant: date, pattern: str) -> str | None:
+    moment = _moment(instant)
+    parts = {
+        "Y": f"{moment.year:04}", "y": f"{moment.year % 100:02}", "m": f"{moment.month:02}",
+        "d": f"{moment.day:02}", "H": f"{moment.hour:02}", "M": f"{moment.minute:02}",
+        "S": f"{moment.second:02}", "j": f"{moment.timetuple().tm_yday:03}", "%": "%",
+    }  # fmt: skip
+    try:
+        return re.sub("(?s)%(.?)", lambda each: parts[each[1]], pattern)
+    except KeyError:
+        return None
 
 
 def _part(name: str) -> Function:
@@ -261,4 +327,12 @@ FUNCTIONS: dict[str, Function] = {
     "minute": _part("minute"),
     "second": _part("second"),
     "date_trunc": _strict(_trunc),
+    "date_add": _strict(_add),
+    "dateadd": _strict(_add),
+    "date_diff": _strict(_diff),
+    "datediff": _strict(_diff),
+    "time_bucket": _strict(lambda width, each: _bucket(width, each) if width > 0 else None),
+    "to_timestamp": _strict(_from_seconds),
+    "epoch": _strict(lambda instant: float((_moment(instant) - _EPOCH) // _MICRO) / 10**6),
+    "strftime": _strict(_strftime),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator as operators
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -66,6 +66,8 @@ def computed(operator: Operation, left: Typed, right: Typed, arrow: pa.DataType)
         return None
     if operator == "||":
         return left.value + right.value
+    if isinstance(left.value, date):
+        return (_moment(left.value) - _moment(right.value)) // timedelta(microseconds=1)
     if operator in ("/", "%") and right.value == 0:
         return None
     if kind_of(arrow) == "floating":

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never
 
 from millrace.errors import SeveralRowsError
-from millrace.plan.expressions import Expression
+from millrace.plan.expressions import Comparison, Expression
 from millrace.plan.relation_types import Declared, aggregate_type, relation_schema
 from millrace.plan.relations import (
     Aggregate,
@@ -68,6 +68,7 @@ class Definition:
     begin: int = 0
     """The first instant: no relation has a row before it, so all that is there then is new."""
     _told: dict[tuple[Stream, int], list[Element]] = field(default_factory=dict)
+    _bags: dict[tuple[Relation, int], Counter[Bagged]] = field(default_factory=dict)
     _schemas: dict[tuple[Relation, Schema | None], Schema] = field(default_factory=dict)
 
     # ---- streams ---------------------------------------------------------------------------------
@@ -95,11 +96,8 @@ class Definition:
 
     def told(self, stream: StreamOf, at: int) -> list[Row]:
         """Return what a derived stream tells at one instant, in canonical order."""
-        apart = replace(self, declared=self.declared.apart(), outer={})
-        now = bag(apart.relation(stream.relation, at))
-        before = Counter[Bagged]()
-        if at > self.begin:
-            before = bag(apart.relation(stream.relation, at - 1))
+        now = self._bag(stream.relation, at)
+        before = self._bag(stream.relation, at - 1) if at > self.begin else Counter[Bagged]()
         match stream.kind:
             case "istream":
                 found = now - before
@@ -110,6 +108,13 @@ class Definition:
             case _:
                 assert_never(stream.kind)
         return [dict(each.row) for each in sorted(found.elements(), key=Bagged.place)]
+
+    def _bag(self, relation: Relation, at: int) -> Counter[Bagged]:
+        """Return what a relation below a stream holds at an instant; it sees nothing around it."""
+        if (relation, at) not in self._bags:
+            apart = replace(self, declared=self.declared.apart(), outer={})
+            self._bags[relation, at] = bag(apart.relation(relation, at))
+        return self._bags[relation, at]
 
     # ---- relations -------------------------------------------------------------------------------
 
@@ -248,7 +253,7 @@ class Definition:
             case "in":
                 value = self._reading(node.input)
                 operands = [value(each, row) for each in node.operands]
-                return _either([_equal(operands, each) for each in rows])
+                return _either([_compared(node.operator, operands, each) for each in rows])
             case "scalar":
                 if len(rows) > 1:
                     raise SeveralRowsError(
@@ -289,10 +294,10 @@ class Definition:
         return self._schemas[known]
 
 
-def _equal(left: Sequence[object], right: Sequence[object]) -> bool | None:
-    """Compare two rows as SQL does: column by column, and all must be equal."""
-    equal = [compared("=", one, other) for one, other in zip(left, right, strict=True)]
-    return False if False in equal else None if None in equal else True
+def _compared(operator: Comparison, left: Sequence[object], right: Sequence[object]) -> bool | None:
+    """Compare two rows as SQL does: column by column, and for all it must hold."""
+    holds = [compared(operator, one, other) for one, other in zip(left, right, strict=True)]
+    return False if False in holds else None if None in holds else True
 
 
 def _either(truths: Sequence[bool | None]) -> bool | None:
