@@ -68,6 +68,19 @@ class Receipt:
     seconds: Mapping[str, float] = field(default_factory=dict)
     bytes_written: int = 0
 
+    def following(self, earlier: Receipt) -> Receipt:
+        """Return one receipt for this stage of an epoch and those before it."""
+        stages = dict.fromkeys([*earlier.seconds, *self.seconds])
+        return Receipt(
+            self.shard,
+            (*earlier.written, *self.written),
+            {**earlier.inline, **self.inline},
+            (*earlier.tallies, *self.tallies),
+            earlier.oversize or self.oversize,
+            {each: earlier.seconds.get(each, 0) + self.seconds.get(each, 0) for each in stages},
+            earlier.bytes_written + self.bytes_written,
+        )
+
     def pack(self) -> bytes:
         """Spell the receipt as bytes, with a checksum over everything."""
         meta = {

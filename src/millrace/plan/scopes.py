@@ -6,7 +6,7 @@ same name within hides them; case does not count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -22,6 +22,7 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Project,
     Relation,
@@ -40,7 +41,7 @@ def column_names(node: Relation, declared: Declared) -> list[str]:
             return [f"{alias}.{each}" for each in _stream_names(stream, declared)]
         case Table(name, alias):
             return [f"{alias}.{each}" for each in declared.tables[name].names]
-        case Filter(given) | Distinct(given) | Top(given):
+        case Filter(given) | Distinct(given) | Top(given) | Hop(given):
             return column_names(given, declared)
         case Project(_, outputs):
             return [each.name for each in outputs]
@@ -69,7 +70,7 @@ def _near(node: Relation, declared: Declared) -> set[str]:
 
 def expressions_within(node: Relation) -> Iterator[Expression]:
     """Yield the expressions of a relation and of those below; streams name nothing around them."""
-    yield from _own(node)
+    yield from own_expressions(node)
     for each in inputs(node):
         yield from expressions_within(each)
     if isinstance(node, Asked):
@@ -83,13 +84,27 @@ def inputs(node: Relation) -> tuple[Relation, ...]:
             return ()
         case Join() | Combined():
             return node.left, node.right
-        case Filter() | Project() | Group() | Distinct() | Top() | Asked():
+        case Filter() | Project() | Group() | Distinct() | Top() | Asked() | Hop():
             return (node.input,)
         case _:
             assert_never(node)
 
 
-def _own(node: Relation) -> Iterator[Expression]:
+def with_inputs(node: Relation, given: Sequence[Relation]) -> Relation:
+    """Return a relation that is made of others in the same way."""
+    match node:
+        case Windowed() | Table():
+            return node
+        case Join() | Combined():
+            return replace(node, left=given[0], right=given[1])
+        case Filter() | Project() | Group() | Distinct() | Top() | Asked() | Hop():
+            return replace(node, input=given[0])
+        case _:
+            assert_never(node)
+
+
+def own_expressions(node: Relation) -> Iterator[Expression]:
+    """Yield the expressions of a relation, over rows of what it is made of."""
     match node:
         case Filter():
             yield node.condition
@@ -114,7 +129,7 @@ def free(node: Relation, declared: Declared) -> set[str]:
     near = _near(node, declared)
     found = {
         each.name
-        for value in _own(node)
+        for value in own_expressions(node)
         for each in walk(value)
         if isinstance(each, Column) and each.name.casefold() not in near
     }
@@ -153,8 +168,8 @@ def renamed(  # noqa: C901  a case for each node
                 tuple(replace(each, value=swap(each.value)) for each in keys),
                 tuple(_swapped_aggregate(each, seen) for each in aggregates),
             )
-        case Distinct(given):
-            return Distinct(again(given))
+        case Distinct() | Hop():
+            return replace(node, input=again(node.input))
         case Combined():
             return replace(node, left=again(node.left), right=again(node.right))
         case Top(given, order):
