@@ -43,6 +43,10 @@ from millrace.testing.spark_rows import (
 ROWS = 1_500
 ROLL_EPOCHS = 4
 STREAMS = ("files", "rows")
+CROWDS = (
+    "SELECT n, count(*) AS symbols FROM (SELECT symbol, count(*) AS n FROM files "
+    "[RANGE 30 SECONDS SLIDE 30 SECONDS] GROUP BY symbol) GROUP BY n"
+)
 POLL_SECONDS = 0.02
 DRAIN_SECONDS = 60.0
 
@@ -91,7 +95,7 @@ def main() -> None:
 
 
 def declare(session: millrace.Session, spark: SparkSession, source: Path) -> None:
-    """Declare both streams and some queries over each."""
+    """Declare both streams and some queries over each, one of whose rows travel on."""
     words = {"time": "ts", "delay": "10 seconds", "order": "number", "key": "symbol"}
     files = millrace.Files(str(source / "files"))
     session.stream("files", files, schema=COLUMNS, retain="1 hour", **words)
@@ -102,6 +106,7 @@ def declare(session: millrace.Session, spark: SparkSession, source: Path) -> Non
         dear = millrace.select(stream, "number", "price", where=col("price") > 20)
         session.query(dear, name=f"dear_{stream}")
         session.query(millrace.select(stream, "number", "symbol"), name=f"all_{stream}")
+    session.query(CROWDS, name="crowds")
 
 
 def run_to(session: millrace.Session, run: Run, n_rows: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -176,13 +176,14 @@ def test_shards_tell_the_same_together(
     assert Counter(told) == Counter(comparable(at, row) for at, row in expected)
 
 
+@pytest.mark.parametrize("kind", ["istream", "dstream"])
 @FEWER
-@given(plans(3), worlds(), CUTS, st.integers(1, END))
+@given(plan=plans(3), world=worlds(), cuts=CUTS, change=st.integers(1, END))
 def test_stages_tell_the_same_together(
-    plan: Relation, world: Worlds, cuts: list[int], change: int
+    kind: StreamKind, plan: Relation, world: Worlds, cuts: list[int], change: int
 ) -> None:
     """Rows travel between shards; from the instant `change` on there are 4 of them."""
-    check_stages(plan, world, cuts, change)
+    check_stages(StreamOf(kind, plan), world, cuts, change)
 
 
 @pytest.mark.slow
@@ -192,18 +193,19 @@ def test_stages_tell_the_same_together(
 def test_many_plans_of_each_kind_in_stages(
     root: Root | None, data: st.DataObject, world: Worlds, cuts: list[int], change: int
 ) -> None:
-    check_stages(data.draw(plans(4 if root is None else 3, root=root)), world, cuts, change)
+    plan = data.draw(plans(4 if root is None else 3, root=root))
+    check_stages(StreamOf(data.draw(st.sampled_from(KINDS)), plan), world, cuts, change)
 
 
-def check_stages(plan: Relation, world: Worlds, cuts: list[int], change: int) -> None:
-    stream = Unnesting(DECLARED).stream(Pushing(DECLARED).stream(StreamOf("istream", plan)))
+def check_stages(asked: StreamOf, world: Worlds, cuts: list[int], change: int) -> None:
+    stream = Unnesting(DECLARED).stream(Pushing(DECLARED).stream(asked))
     assert isinstance(stream, StreamOf)
     way = Staging(DECLARED).cut(stream.relation)
     if way is None:
         return
     columns = way.spread.columns()
     assert columns is not None
-    stream = StreamOf("istream", way.node)
+    stream = replace(stream, relation=way.node)
     operators, stores = Plan([stream], DECLARED, columns), dict[str, list[pa.RecordBatch]]()
     told: Told = []
     for begin, end in zip([0, *cuts], cuts, strict=False):
@@ -217,7 +219,7 @@ def check_stages(plan: Relation, world: Worlds, cuts: list[int], change: int) ->
         for state in states:
             state.settle(end)
     definition = Definition(DECLARED, *world)
-    expected = definition.stream(StreamOf("istream", plan), END - 1)
+    expected = definition.stream(asked, END - 1)
 
     assert Counter(told) == Counter(comparable(at, row) for at, row in expected)
 
