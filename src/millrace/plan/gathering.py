@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from millrace.plan.placement import Placing
 from millrace.plan.relations import (
     Combined,
@@ -15,7 +13,7 @@ from millrace.plan.relations import (
     Top,
     Windowed,
 )
-from millrace.plan.scopes import inputs
+from millrace.plan.scopes import upwards
 
 
 def why_gathered(told: StreamOf, placing: Placing) -> str:
@@ -27,15 +25,6 @@ def why_gathered(told: StreamOf, placing: Placing) -> str:
         if all(way.columns() is None for way in ways):
             return "a stream would have to be spread by two of its columns"
     return "no column of the answer is one by which rows are spread"
-
-
-def upwards(node: Relation) -> Iterator[Relation]:
-    """Yield relations, each behind those it is made of."""
-    if isinstance(node, Windowed) and isinstance(node.stream, StreamOf):
-        yield from upwards(node.stream.relation)
-    for each in inputs(node):
-        yield from upwards(each)
-    yield node
 
 
 def reason_of(node: Relation) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from millrace.plan.gathering import reason_of, upwards
+from millrace.plan.gathering import reason_of
 from millrace.plan.placement import EVERYWHERE, FIRST, Placing
 from millrace.plan.relations import Filter, Hop, Project, Relation, StreamOf, Windowed
-from millrace.plan.scopes import inputs
+from millrace.plan.scopes import inputs, upwards
 from millrace.plan.stages import MOST_HOPS
 from millrace.plan.tree import operator_name
 

@@ -28,6 +28,7 @@ from millrace.plan.relations import (
     Relation,
     Source,
     Stream,
+    StreamOf,
     Table,
     Top,
     Windowed,
@@ -88,6 +89,15 @@ def inputs(node: Relation) -> tuple[Relation, ...]:
             return (node.input,)
         case _:
             assert_never(node)
+
+
+def upwards(node: Relation) -> Iterator[Relation]:
+    """Yield a relation and those below, also below streams, each behind what it is made of."""
+    if isinstance(node, Windowed) and isinstance(node.stream, StreamOf):
+        yield from upwards(node.stream.relation)
+    for each in inputs(node):
+        yield from upwards(each)
+    yield node
 
 
 def with_inputs(node: Relation, given: Sequence[Relation]) -> Relation:
