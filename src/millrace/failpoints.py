@@ -36,6 +36,8 @@ POINTS = (
     "step.before",  # a shard task has its chunks
     "step.computed",  # its runs and results exist in memory
     "step.written",  # its file is durable; no receipt has left
+    "hop.before",  # an earlier stage of a shard is done; nothing has left for the next one
+    "hop.after",  # it has sent its last chunk
     "merge.before",  # a merge step is about to read its inputs
     "merge.after",  # its output exists in memory
     "receipts.after",  # all receipts are at the driver

@@ -34,6 +34,8 @@ QUERIES: dict[str, Selection | str] = {
     "last": "SELECT number FROM trades [ROWS 3]",
     "shares": "SELECT symbol, sum(price) / (SELECT sum(price) FROM trades [RANGE 9 SECONDS]) AS s "
     "FROM trades [RANGE 9 SECONDS] GROUP BY symbol HAVING count(*) > 1",
+    "crowds": "SELECT n, count(*) AS symbols FROM (SELECT symbol, count(*) AS n "
+    "FROM trades [RANGE 30 SECONDS] GROUP BY symbol) GROUP BY n",
     "dear": millrace.select("trades", "number", "symbol", where=col("price") > 15),
     "all": millrace.select("trades", "symbol", "number", cheap=col("price") <= 15),
 }

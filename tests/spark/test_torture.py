@@ -38,6 +38,7 @@ def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
             points=(
                 "step.computed=segfault@2",
                 "route.after=kill@3",
+                "hop.after=kill@2",
                 "commit.before=kill@4",
                 "deliver.promised=kill@2",
                 "log.before=full@3",  # no kill, but the supervisor has to start the query again
@@ -45,7 +46,7 @@ def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
         )
     )
     executors = (Blow("between", -1), Blow("executor", 4), Blow("executor", 9))
-    torturer.run_under(Schedule(executors, ("step.before=hang@1",), CLUSTER))
+    torturer.run_under(Schedule(executors, ("hop.before=hang@1",), CLUSTER))
 
     tally = torturer.tally
     assert tally.total >= 20, tally

@@ -1,8 +1,9 @@
 """Chunks: how rows travel from map tasks to shards, many rows as one binary value.
 
-A chunk holds an Arrow table of one kind for one shard. It knows where it comes from (source,
+A chunk holds an Arrow table of one kind for one shard. It knows where it comes from (stage, source,
 task, ordinal), and a shard sorts its chunks by that before it looks at them, so the order in
-which the network delivers them cannot matter.
+which the network delivers them cannot matter. In later stages of an epoch shards are what map tasks
+are in the first.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ SCHEMA = pa.schema(
         ("kind", pa.string()),
         ("name", pa.string()),
         ("payload", pa.binary()),
+        ("hop", pa.int32()),
     ]
 )
 
@@ -33,12 +35,15 @@ TABLES = frozenset({ROWS, RESULTS, COUNTS, LATE, DEAD})  # `name` is the store t
 INPUT = "input"  # rows of a stream that plans read; `name` lists the stores where they wait
 TALLY = "tally"  # what a task saw: counts and clocks, as JSON; to the first shard
 CLOCKS = "clocks"  # the same, to the other shards: so all know how far time has come
+TRAVEL = "travel"  # rows between two stages of a plan; `name` is that of the feed, and which hop
+PROGRESS = "progress"  # how far time has come, as JSON: what later stages hear of the tallies
+RECEIPT = "receipt"  # what a shard has made in earlier stages
 OVERSIZE = "oversize"  # a task's output is too large for the driver; run the epoch spread out
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One table, or one JSON document, on its way from a map task to a shard."""
+    """One table, or one document, on its way to a shard, to be there in the stage `hop`."""
 
     shard: int
     source: str
@@ -47,11 +52,12 @@ class Chunk:
     kind: str
     name: str
     payload: bytes
+    hop: int = 0
 
     @property
-    def origin(self) -> tuple[str, int, int]:
+    def origin(self) -> tuple[int, str, int, int]:
         """What a shard sorts its chunks by."""
-        return self.source, self.task, self.ordinal
+        return self.hop, self.source, self.task, self.ordinal
 
     def table(self) -> pa.Table:
         """Return the rows inside; zero-copy."""

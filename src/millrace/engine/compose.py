@@ -15,8 +15,8 @@ from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.plan_stores import is_spread
+from millrace.engine.progress import Progress, can_begin, earliest, frontier
 from millrace.engine.receipt import Receipt, Written
-from millrace.engine.running import can_begin, earliest, frontier, marks_after
 from millrace.engine.stores import store_specs
 from millrace.engine.tally import Tally, advanced
 from millrace.state.manifest import Delta, Manifest, commit_name
@@ -118,7 +118,8 @@ def _facts(
     tallies: list[Tally],
 ) -> dict[str, Any]:
     clocks, seen = facts.clocks(manifest, catalog), facts.seen(manifest, catalog)
-    marks = {**facts.watermarks(manifest, catalog), **marks_after(catalog, decision, tallies)}
+    progress = Progress.of(catalog, decision, tallies)
+    marks = {**facts.watermarks(manifest, catalog), **progress.marks}
     still_idle: dict[str, list[str]] = {}
     for name in catalog.streams:
         mine = [each for each in tallies if each.stream == name]
@@ -133,7 +134,7 @@ def _facts(
     ]
     return {
         "clock": decision.clock,
-        **_of_plans(catalog, decision, marks, tallies),
+        **_of_plans(catalog, decision, Progress(marks, progress.earliest)),
         "clocks": clocks,
         "watermarks": marks,
         "seen": seen,
@@ -145,7 +146,7 @@ def _facts(
 
 
 def _of_plans(
-    catalog: Catalog, decision: Decision, marks: Mapping[str, int], tallies: list[Tally]
+    catalog: Catalog, decision: Decision, progress: Progress
 ) -> dict[str, dict[str, int]]:
     """Return up to where plans have come, and what they have seen.
 
@@ -157,11 +158,11 @@ def _of_plans(
         if qid in decision.suspended:
             continue
         feed = catalog.feeds[name]
-        reached, number = frontier(feed, marks), str(feed.number)
+        reached, number = frontier(feed, progress.marks), str(feed.number)
         entered = decision.entered.get(name, decision.identity.epoch)
         found["entered"][number] = entered
         if begin is None:
-            least = earliest(feed, decision, tallies)
+            least = earliest(feed, decision, progress.earliest)
             if least is not None and not can_begin(least, reached):
                 found["earliest"][number] = least
             if not can_begin(least, reached):

@@ -50,7 +50,8 @@ class Decision:
     if a stream has no watermark yet), and whether it has begun. `held` are the runs that they read:
     elements, and what they remember. `entered` says which epoch was the first whose rows a plan
     sees, `taken` which change of the registry was the last whose tables it has seen, `earliest` the
-    least time of what waits for a plan that has not begun.
+    least time of what waits for a plan that has not begun. `hops` is how often rows of plans travel
+    between shards.
     """
 
     identity: Identity
@@ -76,6 +77,7 @@ class Decision:
     entered: dict[str, int] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
     earliest: dict[str, int] = field(default_factory=dict)
+    hops: int = 0
     unordered: tuple[str, ...] = ()
     probe: bool = False
 
@@ -88,6 +90,11 @@ class Decision:
     def n_shards(self) -> int:
         """How many shards the epoch runs in."""
         return len(self.shards) - 1
+
+    @property
+    def n_hops(self) -> int:
+        """How many stages follow the first; none where one process has all rows."""
+        return self.hops if self.spread and self.n_shards > 1 else 0
 
     def key_range(self, shard: int) -> tuple[int, int]:
         """Return the keys of a shard, half-open: the hashes whose top bits are its buckets."""

@@ -33,11 +33,11 @@ from millrace.engine.decision import Decision, Identity, attempts
 from millrace.engine.delivery import Delivery
 from millrace.engine.keeping import old_runs
 from millrace.engine.plan_stores import plan_stores
+from millrace.engine.progress import frontier
 from millrace.engine.quarantine import verdicts_of, without_culprits
 from millrace.engine.receipt import Receipt
 from millrace.engine.reconsider import reconsidered, without_order
 from millrace.engine.registry import Registry
-from millrace.engine.running import frontier
 from millrace.engine.settings import Settings
 from millrace.engine.statistics import EpochStatistics, measure
 from millrace.engine.supervise import ExecutionError, Supervision
@@ -154,6 +154,7 @@ class Engine:
             entered=facts.entered(self.manifest, catalog),
             taken=facts.taken(self.manifest, catalog),
             earliest=facts.earliest(self.manifest, catalog),
+            hops=max((each.plan.hops for each in catalog.plans() if each.plan), default=0),
             merges=merges(self.manifest, catalog, settings, fences, consumed, clock=clock),
         )
         return self._log(decision), catalog

@@ -6,13 +6,14 @@ It serves tests, small embedded uses, and as the plain answer to what Spark's ta
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from millrace.engine.chunk import Chunk, pack_table
 from millrace.engine.decision import Decision, Identity
+from millrace.engine.hop import travel
 from millrace.engine.receipt import Receipt
 from millrace.engine.registry import read_catalog
 from millrace.engine.route import Arrived, Router
@@ -46,19 +47,22 @@ class InProcess:
     arrange: Callable[[list[Chunk]], Iterable[Chunk]] = iter
 
     def execute(self, decision: Decision) -> list[Receipt]:
-        """Run all routes, then all steps."""
+        """Run all routes, then all steps, stage by stage."""
         try:
             chunks = list(self.arrange(list(self._routed(decision))))
             if not decision.spread:
-                return [step(chunks, decision, self.root, functions=self.functions)]
+                return [step(chunks, decision, self.root, functions=self.functions).receipt]
+            for hop in range(decision.n_hops):
+                chunks = list(self.arrange(list(self._travelled(chunks, decision, hop))))
             return [
                 step(
-                    (each for each in chunks if each.shard == shard),
+                    _of(chunks, shard),
                     decision,
                     self.root,
                     shard,
+                    hop=decision.n_hops,
                     functions=self.functions,
-                )
+                ).receipt
                 for shard in range(decision.n_shards)
             ]
         except (StoreError, OSError) as cause:
@@ -77,6 +81,12 @@ class InProcess:
                 yield from router.take(arrived)
             yield from router.finish()
 
+    def _travelled(self, chunks: list[Chunk], decision: Decision, hop: int) -> Iterator[Chunk]:
+        """Run a stage in all shards, and give what goes to the next."""
+        for shard in range(decision.n_shards):
+            mine, functions = _of(chunks, shard), self.functions
+            yield from travel(mine, decision, self.root, shard, hop=hop, functions=functions)
+
     def identity(self, epoch: int) -> Identity:
         """Identify this input as the input of an epoch."""
         digest = hashlib.sha256()
@@ -85,3 +95,7 @@ class InProcess:
             for arrived in task.arrived:
                 digest.update(pack_table(pa.Table.from_batches([arrived.rows])))
         return Identity(QUERY, epoch, digest.hexdigest())
+
+
+def _of(chunks: list[Chunk], shard: int) -> Iterator[Chunk]:
+    return (each for each in chunks if each.shard == shard)

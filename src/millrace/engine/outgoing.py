@@ -28,7 +28,7 @@ from millrace.engine.stores import (
     late_store,
 )
 from millrace.engine.streams import StreamSpec
-from millrace.operators.keys import bucket_of
+from millrace.operators.keys import shard_of
 
 CHUNK_BYTES = 4 << 20
 DRIVER_BYTES = 64 << 20
@@ -106,10 +106,9 @@ class Outgoing:
     ) -> None:
         """Send rows to the shards that own their buckets."""
         table = _table({"_key": pa.array(keys), "_time": pa.array(times)}, rows)
-        bounds = np.asarray(self._decision.shards[1:-1], np.uint16)
-        owners = np.searchsorted(bounds, bucket_of(keys), side="right")
-        for shard in range(self._decision.n_shards):
-            mine = table if not bounds.size else table.filter(pa.array(owners == shard))
+        owners, n_shards = shard_of(keys, self._decision.shards), self._decision.n_shards
+        for shard in range(n_shards):
+            mine = table if n_shards == 1 else table.filter(pa.array(owners == shard))
             if mine.num_rows:
                 self._add(shard, kind, name, mine)
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from millrace.engine.plans import compiled
 from millrace.operators.relational.state import state_schema
+from millrace.plan.placement import FIRST
 from millrace.state.store_state import StoreSpec
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def element_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[ElementStore]:
     plan = compiled(feed, catalog)
     for name in feed.plan.sources:
         spec = catalog.stream(name)
-        column = None if feed.plan.columns is None else dict(feed.plan.columns)[name]
+        chosen = FIRST if feed.plan.columns is None else dict(feed.plan.columns)[name]
+        column = None if chosen == FIRST else chosen
         order: Literal["key", "time"] = "key" if name in plan.keyed else "time"
         store = f"elements/{name}.{spec.born}/{column or ''}.{order}"
         yield ElementStore(store, name, column, order, plan.reaches.get(name, 0))

@@ -30,7 +30,8 @@ class PlanSpec:
     """What a plan tells, which streams and tables it reads, and by which columns those are spread.
 
     A query whose answer is a stream tells that. One whose answer is a relation tells what comes
-    and what goes, and `CHANGE` tells them apart. Without columns the plan runs in one shard.
+    and what goes, and `CHANGE` tells them apart. Without columns the plan runs in one shard. Its
+    rows may travel on `hops` times from where the columns have brought them.
     """
 
     told: tuple[StreamOf, ...]
@@ -41,6 +42,7 @@ class PlanSpec:
     tables: tuple[str, ...] = ()
     again: bool = True
     """Whether operators read elements again where they can, and do not remember them."""
+    hops: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Spell the plan as JSON."""
@@ -51,6 +53,7 @@ class PlanSpec:
             "functions": self.functions,
             "tables": list(self.tables),
             "again": self.again,
+            "hops": self.hops,
         }
 
     @classmethod
@@ -64,6 +67,7 @@ class PlanSpec:
             tuple((name, kind) for name, kind in spelt["functions"]),
             tuple(spelt.get("tables", ())),
             again=spelt.get("again", False),
+            hops=spelt.get("hops", 0),
         )
 
 

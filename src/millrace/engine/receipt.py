@@ -71,6 +71,23 @@ class Receipt:
     bytes_written: int = 0
     work: Mapping[int, Work] = field(default_factory=dict)
 
+    def following(self, earlier: Receipt) -> Receipt:
+        """Return one receipt for this stage of an epoch and those before it."""
+        stages = dict.fromkeys([*earlier.seconds, *self.seconds])
+        return Receipt(
+            self.shard,
+            (*earlier.written, *self.written),
+            {**earlier.inline, **self.inline},
+            (*earlier.tallies, *self.tallies),
+            earlier.oversize or self.oversize,
+            {each: earlier.seconds.get(each, 0) + self.seconds.get(each, 0) for each in stages},
+            earlier.bytes_written + self.bytes_written,
+            {
+                number: {**earlier.work.get(number, {}), **self.work.get(number, {})}
+                for number in (*earlier.work, *self.work)
+            },
+        )
+
     def pack(self) -> bytes:
         """Spell the receipt as bytes, with a checksum over everything."""
         meta = {

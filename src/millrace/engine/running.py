@@ -7,12 +7,16 @@ there for as long as they wait, or are read again.
 What has changed in tables since its last slab takes effect where the slab begins, in all shards at
 the same instant.
 
+Where the rows of a plan travel between its operators (`plan.stages`), each stage of the epoch runs
+the operators of its own over the same slab: first over what streams brought, then over what the
+stages before have sent. Where one process has all rows, nothing has to travel.
+
 A plan that fails takes nothing down: its query is suspended, and the epoch run again without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,12 +26,12 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.elements import StoredElements, as_elements, stored
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.lateness import watermark
 from millrace.engine.plan_stores import element_stores, state_prefix
 from millrace.engine.plans import CHANGE, compiled, ordered_sources
+from millrace.engine.progress import Progress, earliest, frontier
 from millrace.engine.stores import answer_store
 from millrace.engine.table_changes import changes_at
-from millrace.engine.tally import Failure, Tally, advanced
+from millrace.engine.tally import Failure
 from millrace.engine.work import Work
 from millrace.errors import StoreError
 from millrace.kernels.arrays import Hashes
@@ -35,11 +39,13 @@ from millrace.kernels.sorted_keys import distinct
 from millrace.operators.canonical import canonical_order
 from millrace.operators.keys import BUCKET_BITS
 from millrace.operators.relational.equal import LESSER_BITS
-from millrace.operators.relational.plan import Run
+from millrace.operators.relational.plan import Plan, Run
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.timed import NEVER, OPEN, empty_rows
 from millrace.operators.select import Function
 from millrace.plan.placement import EVERYWHERE
+from millrace.plan.relations import StreamOf
+from millrace.plan.stages import stage_of
 from millrace.state.piece import Piece
 from millrace.state.root import Root
 from millrace.state.run import read_due, read_keys, read_piece
@@ -49,50 +55,25 @@ EVERYTHING: Range = (0, 1 << 64)
 MOST_LOOKUPS = 1 << 18
 
 
-def marks_after(catalog: Catalog, decision: Decision, tallies: Iterable[Tally]) -> dict[str, int]:
-    """Return up to where each stream is complete after an epoch."""
-    listed = list(tallies)
-    found = {}
-    for name, stream in catalog.streams.items():
-        mine = [each for each in listed if each.stream == name]
-        had_rows = {segment.partition for tally in mine for segment in tally.segments}
-        idle = [each for each in decision.idle.get(name, []) if each not in had_rows]
-        clocks = advanced(decision.clocks.get(name, {}), mine)
-        previous = decision.watermarks.get(name)
-        ahead = decision.ahead.get(name, 0)
-        mark = watermark(clocks, idle, delay=stream.delay, previous=previous, ahead=ahead)
-        if mark is not None:
-            found[name] = mark
-    return found
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Rows on their way to a shard, to be there in the stage `hop`."""
 
-
-def frontier(feed: FeedSpec, marks: Mapping[str, int]) -> int | None:
-    """Return up to where all streams of a plan are complete; None if one has not begun."""
-    found = [marks.get(name) for name in feed.sources]
-    known = [each for each in found if each is not None]
-    return min(known) if len(known) == len(found) else None
-
-
-def earliest(feed: FeedSpec, decision: Decision, tallies: Iterable[Tally]) -> int | None:
-    """Return the least time that a plan which has not begun was given, before or just now."""
-    found = [each.earliest for each in tallies if each.stream in feed.sources]
-    found.append(decision.earliest.get(feed.name))
-    return min((each for each in found if each is not None), default=None)
-
-
-def can_begin(earliest: int | None, reached: int | None) -> bool:
-    """Say whether a plan can begin with its first element: it is complete there."""
-    return earliest is not None and reached is not None and earliest < reached
+    shard: int
+    hop: int
+    name: str
+    rows: pa.Table
 
 
 @dataclass(slots=True)
 class Moved:
-    """What plans have made in one shard: rows for stores, and queries that failed.
+    """What plans have made in one shard: rows for stores and other shards, queries that failed.
 
     `work` is what their operators did, by the number of the feed.
     """
 
     rows: dict[str, list[pa.Table]] = field(default_factory=dict)
+    sent: list[Sent] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     n_results: int = 0
     work: dict[int, Work] = field(default_factory=dict)
@@ -101,6 +82,14 @@ class Moved:
         """Keep rows for a store."""
         if table.num_rows:
             self.rows.setdefault(store, []).append(table)
+
+    def include(self, other: Moved) -> None:
+        """Add what one more plan has made."""
+        self.n_results += other.n_results
+        self.sent += other.sent
+        self.work.update(other.work)
+        for store, tables in other.rows.items():
+            self.rows.setdefault(store, []).extend(tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,31 +108,29 @@ class Since:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Runs the plans of one epoch in one shard."""
+    """Runs the plans of one epoch in one shard, in one of its stages."""
 
     decision: Decision
     catalog: Catalog
     root: Root
     functions: Mapping[str, Function]
     keys: Range
+    hop: int = 0
 
-    def run(self, arrived: Mapping[str, pa.Table], tallies: Sequence[Tally]) -> Moved:
-        """Move all plans on; `arrived` are the new rows by input store."""
+    def run(self, arrived: Mapping[str, pa.Table], progress: Progress) -> Moved:
+        """Move all plans on; `arrived` are the new rows by store, or by the hop they have made."""
         moved = Moved()
-        marks = marks_after(self.catalog, self.decision, tallies)
         kept: dict[tuple[str, str], int] = {}
         for name, (qid, begin, begun) in self.decision.plans.items():
             feed = self.catalog.feeds[name]
-            if qid in self.decision.suspended:
+            if qid in self.decision.suspended or not self._runs(feed):
                 continue
-            if self._keys(feed) == EVERYTHING and self.keys[0] > 0:
-                continue  # what is not spread runs in the first shard
-            end = frontier(feed, marks)
+            end = frontier(feed, progress.marks)
             for store in element_stores(feed, self.catalog):
                 needed = NEVER if end is None or store.reach != 0 else end
                 place = store.name, store.stream
                 kept[place] = min(needed, kept.get(place, needed))
-            first = earliest(feed, self.decision, tallies)
+            first = earliest(feed, self.decision, progress.earliest)
             since = Since(qid, begin, begun=begun, earliest=first)
             self._alone(feed, since, end, arrived, moved)
         for (name, stream), needed in kept.items():
@@ -171,10 +158,13 @@ class Running:
             code = getattr(error, "code", type(error).__name__)
             moved.failures.append(Failure(since.qid, None, code, str(error)))
         else:
-            moved.n_results += alone.n_results
-            moved.work.update(alone.work)
-            for store, tables in alone.rows.items():
-                moved.rows.setdefault(store, []).extend(tables)
+            moved.include(alone)
+
+    def _runs(self, feed: FeedSpec) -> bool:
+        """Say whether there is something to run in this shard: the first has what is not spread."""
+        assert feed.plan is not None, "a feed that runs has a plan"
+        here = self._keys(feed) != EVERYTHING or self.keys[0] == 0
+        return here and self.hop <= feed.plan.hops
 
     def _plan(
         self,
@@ -189,27 +179,35 @@ class Running:
         start = since.earliest if since.begin is None else since.begin
         if start is None or end is None or end <= start:
             return  # nothing new is complete
+        stores = element_stores(feed, self.catalog) if self.hop == 0 else ()
         past = StoredElements(
             self.root,
             self.decision.held,
             self.catalog,
-            {each.stream: each for each in element_stores(feed, self.catalog)},
+            {each.stream: each for each in stores},
             self._keys(feed),
             self.decision.entered.get(feed.name, self.decision.identity.epoch),
             start,
         )
         state = RunState(self.root, self.decision.held, state_prefix(feed), self._keys(feed))
+        tables = feed.plan.tables if self.hop == 0 else ()
         slab = Slab(
             start,
             end,
             {name: self._elements(feed, name, past, arrived, end) for name in past.stores},
-            {name: self._changes(feed, name, start) for name in feed.plan.tables},
+            {name: self._changes(feed, name, start) for name in tables},
             state,
             first=not since.begun,
             functions=self.functions,
             past=past,
         )
-        self._told(feed, since.qid, slab, moved)
+        plan, run = compiled(feed, self.catalog), Run(slab)
+        if feed.plan.hops and self.keys != EVERYTHING:
+            self._travel(feed, plan, run, arrived, moved)
+        for each in feed.plan.told:
+            if self.keys == EVERYTHING or stage_of(each) == self.hop:
+                self._tell(feed, since.qid, each, plan.stream(each, run), moved)
+        moved.work[feed.number] = run.meter.done
         for store, batches in state.added.items():
             for batch in batches:
                 moved.add(store, pa.Table.from_batches([batch]))
@@ -250,30 +248,41 @@ class Running:
         taken = self.decision.taken.get(feed.name)
         return changes_at(self.root, self.catalog, table, taken, at, (column, self._keys(feed)))
 
-    def _told(self, feed: FeedSpec, qid: int, slab: Slab, moved: Moved) -> None:
-        """Run the operators, and make answers of what they tell."""
-        assert feed.plan is not None, "a feed that runs has a plan"
-        plan, run = compiled(feed, self.catalog), Run(slab)
-        for each in feed.plan.told:
-            elements = plan.stream(each, run)
-            n_rows = len(elements.times)
-            columns = [
-                pa.array(np.full(n_rows, qid, np.uint64)),
-                pa.array(elements.times),
-                pa.array(np.zeros(n_rows, np.bool_)),
-            ]
-            if CHANGE in feed.answer.names:
-                sign = -1 if each.kind == "dstream" else 1
-                columns.append(pa.array(np.full(n_rows, sign, np.int32)))
-            columns += [
-                column.cast(wanted.type)
-                for column, wanted in zip(elements.rows.columns, _shown(feed.answer), strict=True)
-            ]
-            moved.n_results += n_rows
-            if "rows" in self.decision.wanted.get(feed.name, ()):
-                names = ["_key", "_time", "_late", *feed.answer.names]
-                moved.add(answer_store(feed, "rows"), pa.Table.from_arrays(columns, names=names))
-        moved.work[feed.number] = run.meter.done
+    def _travel(
+        self, feed: FeedSpec, plan: Plan, run: Run, arrived: Mapping[str, pa.Table], moved: Moved
+    ) -> None:
+        """Take what was sent to this stage, and send what others wait for."""
+        legs = {f"{number} {feed.name}": leg for number, leg in enumerate(plan.legs)}
+        for name, leg in legs.items():
+            if leg.hop.number == self.hop:
+                run.relations[leg.hop] = leg.received(arrived.get(name))
+        for name, leg in legs.items():
+            if leg.stage == self.hop:
+                rows = plan.relation(leg.hop.input, run)
+                for shard, table in leg.dealt(rows, run.slab, self.decision.shards):
+                    moved.sent.append(Sent(shard, leg.hop.number, name, table))
+
+    def _tell(
+        self, feed: FeedSpec, qid: int, told: StreamOf, elements: Elements, moved: Moved
+    ) -> None:
+        """Make answers of what a plan tells."""
+        n_rows = len(elements.times)
+        columns = [
+            pa.array(np.full(n_rows, qid, np.uint64)),
+            pa.array(elements.times),
+            pa.array(np.zeros(n_rows, np.bool_)),
+        ]
+        if CHANGE in feed.answer.names:
+            sign = -1 if told.kind == "dstream" else 1
+            columns.append(pa.array(np.full(n_rows, sign, np.int32)))
+        columns += [
+            column.cast(wanted.type)
+            for column, wanted in zip(elements.rows.columns, _shown(feed.answer), strict=True)
+        ]
+        moved.n_results += n_rows
+        if "rows" in self.decision.wanted.get(feed.name, ()):
+            names = ["_key", "_time", "_late", *feed.answer.names]
+            moved.add(answer_store(feed, "rows"), pa.Table.from_arrays(columns, names=names))
 
 
 def _shown(answer: pa.Schema) -> Iterator[pa.Field]:

@@ -23,6 +23,9 @@ class Settings:
     spread
         Whether shards run as tasks behind a shuffle ("always"), in the driver ("never"), or
         whichever the last epoch's size suggests ("auto").
+    hops
+        Whether rows of plans may travel between shards; without that, a plan that no column can
+        spread runs in one shard. It is for plans that are registered.
     merging
         Whether runs are merged; without it answers are the same and reading is slower.
     merge_at_start
@@ -49,6 +52,7 @@ class Settings:
 
     shards: int = 2
     spread: Spread = "auto"
+    hops: bool = True
     merging: bool = True
     merge_at_start: bool = False
     target: int = SECOND

@@ -5,6 +5,10 @@
                              ─► late rows, letters    │
     logged merges of this shard ─► merged pieces ─────┘
 
+Where rows of plans travel between shards, an epoch has several stages, and a shard has a step in
+each. The first does all of the above, the others run what is left of the plans; those before the
+last hand on what they have made (`engine.hop`), and the last hands back one receipt for all.
+
 The step is a pure function of its chunks, the decision and the files that the decision's
 merges name: run again, it makes the same bytes under the same names.
 """
@@ -13,8 +17,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -23,9 +27,10 @@ from millrace.engine import chunk as kinds
 from millrace.engine.catalog import Catalog
 from millrace.engine.chunk import Chunk
 from millrace.engine.decision import Decision
+from millrace.engine.progress import Progress
 from millrace.engine.receipt import Receipt, Written
 from millrace.engine.registry import read_catalog
-from millrace.engine.running import EVERYTHING, Moved, Running
+from millrace.engine.running import EVERYTHING, Moved, Running, Sent
 from millrace.engine.stores import answers_in
 from millrace.engine.tally import Tally
 from millrace.operators.canonical import ordered_by
@@ -39,33 +44,46 @@ INLINE_BYTES = 64 << 10
 """Outputs up to this size travel in the receipt and rest in the commit."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Stepped:
+    """What a step has made: the receipt so far, rows for other shards, how far time has come."""
+
+    receipt: Receipt
+    sent: Sequence[Sent] = ()
+    progress: Progress | None = None
+
+
 def step(
     chunks: Iterable[Chunk],
     decision: Decision,
     root: Root,
     shard: int | None = None,
     *,
+    hop: int = 0,
     functions: Mapping[str, Function] | None = None,
     catalog: Catalog | None = None,
-) -> Receipt:
-    """Run one shard's part of an epoch; without a shard, all of them together."""
+) -> Stepped:
+    """Run one shard's part of a stage of an epoch; without a shard, all of them together."""
     begun = time.perf_counter()
-    arrived = sorted(chunks, key=lambda each: each.origin)
+    arrived = [each for each in chunks if each.hop == hop]
+    arrived.sort(key=lambda each: each.origin)
     failpoints.reach("step.before")
-    moved = Moved()
+    moved, progress = Moved(), None
     if decision.plans:
         catalog = catalog or read_catalog(root, decision.catalog)
-        moved = _moved(
-            arrived, Running(decision, catalog, root, functions or {}, _keys(decision, shard))
-        )
+        keys = EVERYTHING if shard is None else decision.key_range(shard)
+        running = Running(decision, catalog, root, functions or {}, keys, hop)
+        progress = _progress(arrived, running)
+        moved = running.run(_inputs(arrived), progress)
     runs = _sorted_runs(arrived, moved, shard or 0)
     sorted_at = time.perf_counter()
-    runs.update(_merged(decision, root, shard))
+    if hop == 0:
+        runs.update(_merged(decision, root, shard))
     merged_at = time.perf_counter()
     failpoints.reach("step.computed")
     receipt = _store(runs, decision, root, shard)
     failpoints.reach("step.written")
-    return replace(
+    receipt = replace(
         receipt,
         tallies=(*_tallies(arrived, kinds.TALLY), *_of_plans(moved)),
         oversize=any(each.kind == kinds.OVERSIZE for each in arrived),
@@ -76,10 +94,10 @@ def step(
         },
         work=moved.work,
     )
-
-
-def _keys(decision: Decision, shard: int | None) -> tuple[int, int]:
-    return EVERYTHING if shard is None else decision.key_range(shard)
+    for each in arrived:
+        if each.kind == kinds.RECEIPT:
+            receipt = receipt.following(Receipt.unpack(each.payload))
+    return Stepped(receipt, moved.sent, progress)
 
 
 def _tallies(arrived: list[Chunk], *wanted: str) -> Iterable[Tally]:
@@ -88,14 +106,22 @@ def _tallies(arrived: list[Chunk], *wanted: str) -> Iterable[Tally]:
             yield Tally.from_json(json.loads(each.payload))
 
 
-def _moved(arrived: list[Chunk], running: Running) -> Moved:
-    """Run the plans over what has come for them."""
+def _inputs(arrived: list[Chunk]) -> dict[str, pa.Table]:
+    """Return what has come for plans: by the store where it waits, or by the hop it has made."""
     inputs: dict[str, list[pa.Table]] = {}
     for each in arrived:
-        if each.kind == kinds.INPUT:
+        if each.kind in (kinds.INPUT, kinds.TRAVEL):
             inputs.setdefault(each.name, []).append(each.table())
-    joined = {store: pa.concat_tables(tables) for store, tables in inputs.items()}
-    return running.run(joined, list(_tallies(arrived, kinds.TALLY, kinds.CLOCKS)))
+    return {name: pa.concat_tables(tables) for name, tables in inputs.items()}
+
+
+def _progress(arrived: list[Chunk], running: Running) -> Progress:
+    """Return how far time has come: what all tasks say, or the stage before."""
+    for each in arrived:
+        if each.kind == kinds.PROGRESS:
+            return Progress.unpack(each.payload)
+    tallies = _tallies(arrived, kinds.TALLY, kinds.CLOCKS)
+    return Progress.of(running.catalog, running.decision, tallies)
 
 
 def _of_plans(moved: Moved) -> Iterable[Tally]:

@@ -11,12 +11,12 @@ from millrace.engine.tables import COPIES, consolidated, read_changes
 from millrace.operators.keys import hash_columns
 from millrace.operators.relational.slab import Elements
 from millrace.operators.relational.timed import empty_rows
-from millrace.plan.placement import EVERYWHERE
+from millrace.plan.placement import EVERYWHERE, FIRST
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
 
 Place = tuple[str, tuple[int, int]]
-"""By which column a table is spread, EVERYWHERE if it is not, and the keys of a shard."""
+"""By which column a table is spread, or what stands in its place, and the keys of a shard."""
 
 
 def changes_at(
@@ -30,7 +30,8 @@ def changes_at(
     batch = batches[0] if batches else empty_rows(spec.changes)
     column, (low, high) = place
     if column != EVERYWHERE:
-        keys = hash_columns(batch, [column])
+        first = column == FIRST
+        keys = np.zeros(len(batch), np.uint64) if first else hash_columns(batch, [column])
         mine = (keys >= np.uint64(low)) & (keys <= np.uint64(high - 1))
         batch = batch.filter(pa.array(mine))
     copies = batch.column(COPIES).to_numpy()

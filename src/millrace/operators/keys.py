@@ -59,6 +59,11 @@ def bucket_of(hashes: Hashes) -> Uints16:
     return (hashes >> np.uint64(64 - BUCKET_BITS)).astype(np.uint16)
 
 
+def shard_of(hashes: Hashes, shards: Sequence[int]) -> Ints:
+    """Return the shard of each hash; `shards` are the buckets where shards begin, and the end."""
+    return np.searchsorted(np.asarray(shards[1:-1], np.uint16), bucket_of(hashes), side="right")
+
+
 def hash_array(array: pa.Array) -> Hashes:
     """Hash each value of one column of any of our types, or of lists of one."""
     array = comparable(array)

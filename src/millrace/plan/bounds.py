@@ -26,6 +26,7 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Project,
     Relation,
@@ -73,7 +74,7 @@ def _growths(node: Relation | Stream) -> Iterator[Growth]:  # noqa: C901  a case
                 yield from _remembered("RSTREAM", "with rows", relation)
         case Windowed(stream, _, _):
             yield from _growths(stream)
-        case Filter() | Project():
+        case Filter() | Project() | Hop():
             yield from _growths(node.input)
         case Distinct(given):
             yield from _growths(given)
@@ -130,7 +131,7 @@ def endless(node: Relation) -> list[str]:
             return [_name(stream)] if kept else []
         case Table() | Top():
             return []
-        case Filter() | Project() | Distinct() | Asked():
+        case Filter() | Project() | Distinct() | Asked() | Hop():
             return endless(node.input)
         case Group(given, keys, _):
             return endless(given) if keys else []

@@ -20,6 +20,7 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Project,
     Relation,
@@ -68,7 +69,7 @@ def extent(node: Relation, rates: Rates) -> Extent:
             return _windowed(node, rates)
         case Table(name, _):
             return Extent(f"rows of table {name}")
-        case Filter(given) | Project(given) | Asked(given):
+        case Filter(given) | Project(given) | Asked(given) | Hop(given):
             return extent(given, rates)
         case Distinct(given):
             found = extent(given, rates)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from millrace.plan.placement import Placing
 from millrace.plan.relations import (
     Combined,
@@ -15,30 +13,22 @@ from millrace.plan.relations import (
     Top,
     Windowed,
 )
-from millrace.plan.scopes import inputs
+from millrace.plan.scopes import upwards
 
 
 def why_gathered(told: StreamOf, placing: Placing) -> str:
     """Say what in a plan without subqueries needs all rows in one place."""
-    for node in _upwards(told.relation):
+    for node in upwards(told.relation):
         ways = placing.ways(node)
         if not ways:
-            return _reason(node)
+            return reason_of(node)
         if all(way.columns() is None for way in ways):
             return "a stream would have to be spread by two of its columns"
     return "no column of the answer is one by which rows are spread"
 
 
-def _upwards(node: Relation) -> Iterator[Relation]:
-    """Yield relations, each behind those it is made of."""
-    if isinstance(node, Windowed) and isinstance(node.stream, StreamOf):
-        yield from _upwards(node.stream.relation)
-    for each in inputs(node):
-        yield from _upwards(each)
-    yield node
-
-
-def _reason(node: Relation) -> str:
+def reason_of(node: Relation) -> str:
+    """Say why an operator that cannot be spread needs all rows in one place."""
     match node:
         case Windowed():
             return "the last rows of a whole stream are counted in one place"

@@ -24,6 +24,7 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Project,
     Relation,
@@ -48,7 +49,7 @@ def monotonic(relation: Relation) -> bool:
     return _rising(relation) == _NONE
 
 
-def _rising(node: Relation) -> _Rising | None:
+def _rising(node: Relation) -> _Rising | None:  # noqa: C901  a case for each node
     """Return the columns without which a relation grows, or None if it does not."""
     match node:
         case Windowed(_, window, _):
@@ -71,6 +72,8 @@ def _rising(node: Relation) -> _Rising | None:
             rising = _rising(given)
             grows = rising is not None and kind != "scalar" and monotonic(subquery)
             return rising | {name} if rising is not None and grows else None
+        case Hop(given):
+            return _rising(given)
         case Table() | Top():
             return None
         case _:
@@ -118,7 +121,7 @@ def instantaneous(relation: Relation) -> bool:
     match relation:
         case Windowed(_, window, _):
             return window.kind == "range" and window.size == 0 and window.slide is None
-        case Filter(given, _) | Project(given, _) | Distinct(given):
+        case Filter(given, _) | Project(given, _) | Distinct(given) | Hop(given):
             return instantaneous(given)
         case Asked(given, _, _, _, _) | Top(given, _, _, _):
             return instantaneous(given)

@@ -19,6 +19,7 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Order,
     Project,
@@ -59,7 +60,7 @@ def outline(plan: Relation | Stream) -> str:
 
 
 def _operator(
-    plan: Filter | Project | Join | Group | Distinct | Combined | Asked | Top,
+    plan: Filter | Project | Join | Group | Distinct | Combined | Asked | Top | Hop,
 ) -> str:
     match plan:
         case Filter(given, condition):
@@ -79,6 +80,8 @@ def _operator(
             return f"{kind}{'_all' if keep_all else ''}({outline(left)}, {outline(right)})"
         case Asked(given, name, _, subquery, _):
             return f"asked({outline(given)}, {name} = {question_text(plan)} {outline(subquery)})"
+        case Hop(given):
+            return outline(given)
         case Top(given, order, limit, offset):
             by = "".join(f", {order_text(each)}" for each in order)
             behind = f" behind {offset}" if offset else ""

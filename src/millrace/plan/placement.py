@@ -8,17 +8,20 @@ by some one column of it, the whole plan runs in all shards side by side, withou
                                                      s is spread by k, and t by k
 
 A `Spread` is one way to do it: the column of each leaf, and the columns of the relation in which
-the value that decides about the shard is found. An operator keeps the ways that suit it.
-A plan without any (a global count, the last 10 rows of a stream) runs in one shard.
+the value that decides about the shard is found. An operator is content if it finds that value in
+columns that it `wants`; it keeps the ways that suit it. A plan without any (a global count, the
+last 10 rows of a stream) is cut into stages (`plan.stages`), or runs in one shard.
 
 A table may also be *everywhere*: every shard has all of it. Then what it is joined with stays where
-it is, whatever the join asks for; `EVERYWHERE` stands in the place of the column.
+it is, whatever the join asks for; `EVERYWHERE` stands in the place of the column. What is all in
+the *first* shard pleases every operator; `FIRST` stands in the place of its column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import assert_never
 
 from millrace.plan.conditions import conjuncts, same
@@ -32,19 +35,21 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Project,
     Relation,
-    Source,
     Stream,
     StreamOf,
     Table,
     Top,
     Windowed,
 )
+from millrace.plan.scopes import inputs
 from millrace.plan.types import kind_of
 
 EVERYWHERE = ""
+FIRST = "#first"
 MOST_WAYS = 64
 """How many ways are looked at for one relation."""
 
@@ -53,12 +58,23 @@ MOST_WAYS = 64
 class Spread:
     """By which column each stream and table is spread, and where its value is found.
 
-    A relation that is `everywhere` is made of a table that is, and of nothing else.
+    A relation that is `everywhere` is made of a table that is, and of nothing else, or has
+    travelled to all shards.
     """
 
     leaves: tuple[tuple[str, str], ...]
     found: frozenset[str]
     everywhere: bool = False
+    first: bool = False
+
+    @classmethod
+    def to(cls, column: str, leaves: tuple[tuple[str, str], ...] = ()) -> Spread:
+        """Return how rows are spread that were sent to where a column says."""
+        if column == FIRST:
+            return cls(leaves, frozenset(), first=True)
+        if column == EVERYWHERE:
+            return cls(leaves, frozenset(), everywhere=True)
+        return cls(leaves, frozenset({column}))
 
     @property
     def n_everywhere(self) -> int:
@@ -83,7 +99,7 @@ class Placing:
 
     def columns(self, stream: StreamOf) -> dict[str, str] | None:
         """Return by which column each stream of a plan is spread; None: it runs in one shard."""
-        ways = sorted(self._relation(stream.relation), key=lambda way: way.n_everywhere)
+        ways = sorted(self.ways(stream.relation), key=lambda way: way.n_everywhere)
         for way in ways:
             known = way.columns()
             if known is not None and way.found:
@@ -92,96 +108,102 @@ class Placing:
 
     def found(self, node: Relation) -> frozenset[str]:
         """Return the columns of a relation in which the value that decides is found."""
-        return frozenset().union(*(way.found for way in self._relation(node)))
+        return frozenset().union(*(way.found for way in self.ways(node)))
 
     def everywhere(self, node: Relation) -> bool:
         """Say whether every shard has all rows of a relation."""
-        return any(way.everywhere for way in self._relation(node))
+        return any(way.everywhere for way in self.ways(node))
 
-    def found_in(self, stream: Stream) -> frozenset[str]:
-        """Return the columns of a stream in which the value that decides is found."""
-        return frozenset().union(*(way.found for way in self._stream(stream)))
+    def first(self, node: Relation) -> bool:
+        """Say whether the first shard has all rows of a relation, and the others none."""
+        return any(way.first for way in self.ways(node))
+
+    def below(self, stream: Stream) -> list[Spread]:
+        """Return the ways to spread what a stream is made of."""
+        if isinstance(stream, StreamOf):
+            return [way for way in self.ways(stream.relation) if way.found or way.first]
+        names = stream_schema(stream, self.declared).names
+        return list(self._leaf(stream.name, names, ""))
 
     def ways(self, node: Relation) -> list[Spread]:
         """Return the ways to spread what a relation is made of; those with nothing found end it."""
-        return self._relation(node)
+        return _few(self._ways(node))
+
+    def _ways(self, node: Relation) -> Iterator[Spread]:
+        match node:
+            case Windowed(stream):
+                yield from self._content(node, [self.below(stream)])
+            case Table(name, alias):
+                yield from self._leaf(name, self.declared.tables[name].names, f"{alias}.")
+                if self._allowed(name, [EVERYWHERE]):
+                    yield Spread.to(EVERYWHERE, ((name, EVERYWHERE),))
+            case Hop(_, to):
+                yield Spread.to(to)
+            case _:
+                yield from self._content(node, [self.ways(each) for each in inputs(node)])
+
+    def _content(self, node: Relation, ways: Sequence[Sequence[Spread]]) -> Iterator[Spread]:
+        """Yield how an operator's rows are spread, of all ways of its inputs that suit it."""
+        wanted = self.wanted(node)
+        for given in product(*ways):
+            found = self.through(node, given, wanted)
+            if found is not None:
+                yield found
+
+    def _leaf(self, name: str, columns: Sequence[str], prefix: str) -> Iterator[Spread]:
+        for column in self._allowed(name, columns):
+            yield Spread.to(f"{prefix}{column}", ((name, column),))
+        if self.chosen is not None and self.chosen.get(name) == FIRST:
+            yield Spread.to(FIRST, ((name, FIRST),))
 
     def _allowed(self, name: str, columns: Iterable[str]) -> list[str]:
         return [each for each in columns if self.chosen is None or self.chosen.get(name) == each]
 
-    def _relation(self, node: Relation) -> list[Spread]:
-        return _few(self._ways(node))
+    # ---- operators -------------------------------------------------------------------------------
 
-    def _ways(self, node: Relation) -> Iterator[Spread]:  # noqa: C901, PLR0912  a case a node
+    def wanted(self, node: Relation) -> list[tuple[str, ...]] | None:
+        """Return by which columns of its inputs an operator can have its rows spread.
+
+        One column of each input; None if it makes no difference to the operator.
+        """
         match node:
-            case Windowed():
-                yield from self._windowed(node)
-            case Table(name, alias):
-                for column in self._allowed(name, self.declared.tables[name].names):
-                    yield Spread(((name, column),), frozenset({f"{alias}.{column}"}))
-                if self._allowed(name, [EVERYWHERE]):
-                    yield Spread(((name, EVERYWHERE),), frozenset(), everywhere=True)
-            case Filter(given, _):
-                yield from self._relation(given)
-            case Project(given, outputs):
-                yield from (_carried(way, outputs) for way in self._relation(given))
-            case Join():
-                yield from self._joined(node)
-            case Group(given, keys, _):
-                for way in self._relation(given):
-                    carried = _carried(way, keys)
-                    if carried.found:
-                        yield carried
+            case Windowed(_, window):
+                return [(each,) for each in window.by] if window.kind == "rows" else None
+            case Filter() | Project() | Table() | Hop():
+                return None
+            case Group(_, keys, _):
+                values = [each.value for each in keys]
+                return [(each.name,) for each in values if isinstance(each, Column)]
             case Distinct(given):
-                yield from (way for way in self._relation(given) if way.found)
-            case Combined():
-                yield from self._combined(node)
+                return [(each,) for each in relation_schema(given, self.declared).names]
             case Top():
-                per = frozenset(node.per)
-                yield from (way for way in self._relation(node.input) if way.found & per)
+                return [(each,) for each in node.per]
+            case Join():
+                return list(self._equal(node))
+            case Combined():
+                return self._alike(node)
             case Asked():
                 raise AssertionError("subqueries are unnested before")
             case _:
                 assert_never(node)
 
-    def _windowed(self, node: Windowed) -> Iterator[Spread]:
-        for way in self._stream(node.stream):
-            by = frozenset(node.window.by)
-            found = way.found & by if node.window.kind == "rows" else way.found
-            if found or (node.window.kind == "range" and not way.found):
-                yield replace(way, found=frozenset(f"{node.alias}.{each}" for each in found))
-
-    def _stream(self, stream: Stream) -> Iterator[Spread]:
-        match stream:
-            case Source(name):
-                for column in self._allowed(name, stream_schema(stream, self.declared).names):
-                    yield Spread(((name, column),), frozenset({column}))
-            case StreamOf(_, relation, _):
-                yield from (way for way in self._relation(relation) if way.found)
+    def through(
+        self, node: Relation, given: Sequence[Spread], wanted: list[tuple[str, ...]] | None
+    ) -> Spread | None:
+        """Return how an operator's rows are spread if its inputs are so; None if that is no way."""
+        leaves = tuple(leaf for each in given for leaf in each.leaves)
+        if isinstance(node, Join | Combined) and all(each.first for each in given):
+            return Spread.to(FIRST, leaves)
+        if wanted is None or all(each.first for each in given):
+            return _carried(node, given[0])
+        met = [names for names in wanted if _finds(names, given)]
+        match node:
+            case Join():
+                return _joined(node, given[0], given[1], met=bool(met))
+            case Combined():
+                return Spread(leaves, frozenset(one for one, _ in met)) if met else None
             case _:
-                assert_never(stream)
-
-    def _joined(self, node: Join) -> Iterator[Spread]:
-        pairs = list(self._equal(node))
-        sides = [
-            (left, right)
-            for left in self._relation(node.left)
-            for right in self._relation(node.right)
-        ]
-        for left, right in sides:
-            leaves = (*left.leaves, *right.leaves)
-            if any(pair[0] in left.found and pair[1] in right.found for pair in pairs):
-                found = {
-                    "inner": left.found | right.found,
-                    "left": left.found,
-                    "right": right.found,
-                    "full": frozenset[str](),
-                }[node.kind]
-                yield Spread(leaves, found)
-            elif right.everywhere and left.found and node.kind in ("inner", "left"):
-                yield Spread(leaves, left.found)
-            elif left.everywhere and right.found and node.kind in ("inner", "right"):
-                yield Spread(leaves, right.found)
+                return _carried(node, given[0]) if met else None
 
     def _equal(self, node: Join) -> Iterator[tuple[str, str]]:
         """Yield columns of both sides that are equal in every pair, and hash alike."""
@@ -197,20 +219,53 @@ class Placing:
                     if types[0] == types[1] or {*map(kind_of, types)} == {"integer"}:
                         yield one, other
 
-    def _combined(self, node: Combined) -> Iterator[Spread]:
+    def _alike(self, node: Combined) -> list[tuple[str, ...]]:
+        """Return columns of both sides that are at one place, and hash alike."""
         sides = [relation_schema(each, self.declared) for each in (node.left, node.right)]
-        places = [
+        return [
             (one.name, other.name)
             for one, other in zip(*sides, strict=True)
             if one.type == other.type
         ]
-        for left in self._relation(node.left):
-            for right in self._relation(node.right):
-                found = frozenset(
-                    one for one, other in places if one in left.found and other in right.found
-                )
-                if found:
-                    yield Spread((*left.leaves, *right.leaves), found)
+
+
+def _finds(names: Sequence[str], given: Sequence[Spread]) -> bool:
+    return all(name in each.found for name, each in zip(names, given, strict=True))
+
+
+def _carried(node: Relation, way: Spread) -> Spread:
+    """Find the deciding value of an input among the columns of what is made of it."""
+    match node:
+        case Windowed(_, window, alias):
+            kept = way.found & {*window.by} if window.kind == "rows" else way.found
+            return replace(way, found=frozenset(f"{alias}.{each}" for each in kept))
+        case Project(_, outputs) | Group(_, outputs, _):
+            return replace(way, found=_passed_on(way.found, outputs))
+        case _:
+            return way
+
+
+def _passed_on(found: frozenset[str], outputs: Sequence[Output]) -> frozenset[str]:
+    return frozenset(
+        each.name for each in outputs if isinstance(each.value, Column) and each.value.name in found
+    )
+
+
+def _joined(node: Join, left: Spread, right: Spread, *, met: bool) -> Spread | None:
+    leaves = (*left.leaves, *right.leaves)
+    if met:
+        found = {
+            "inner": left.found | right.found,
+            "left": left.found,
+            "right": right.found,
+            "full": frozenset[str](),
+        }[node.kind]
+        return Spread(leaves, found)
+    if right.everywhere and (left.found or left.first) and node.kind in ("inner", "left"):
+        return replace(left, leaves=leaves)
+    if left.everywhere and (right.found or right.first) and node.kind in ("inner", "right"):
+        return replace(right, leaves=leaves)
+    return None
 
 
 def _compared(node: Expression) -> Iterator[tuple[str, str]]:
@@ -223,16 +278,6 @@ def _compared(node: Expression) -> Iterator[tuple[str, str]]:
         return
     if isinstance(node.left, Column) and isinstance(node.right, Column):
         yield node.left.name, node.right.name
-
-
-def _carried(way: Spread, outputs: Sequence[Output]) -> Spread:
-    """Find the deciding value among computed columns."""
-    found = frozenset(
-        each.name
-        for each in outputs
-        if isinstance(each.value, Column) and each.value.name in way.found
-    )
-    return replace(way, found=found)
 
 
 def _few(ways: Iterator[Spread]) -> list[Spread]:

@@ -23,6 +23,7 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Project,
     Relation,
@@ -59,7 +60,7 @@ class Pushing:
                 for each in conjuncts(condition):
                     found = self._under(found, each)
                 return found
-            case Project() | Group() | Distinct() | Top():
+            case Project() | Group() | Distinct() | Top() | Hop():
                 return replace(node, input=self.relation(node.input))
             case Join() | Combined():
                 return replace(node, left=self.relation(node.left), right=self.relation(node.right))

@@ -19,6 +19,7 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Project,
     Relation,
@@ -70,7 +71,7 @@ def relation_schema(node: Relation, declared: Declared) -> Schema:
             schema = relation_schema(given, declared)
             computed = [(each.name, aggregate_type(each, schema, declared)) for each in aggregates]
             return _schema([*_computed(keys, schema, declared), *computed])
-        case Distinct(given):
+        case Distinct(given) | Hop(given):
             return relation_schema(given, declared)
         case Combined():
             return _combined(node, declared)

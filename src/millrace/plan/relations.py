@@ -214,7 +214,20 @@ class Top:
     per: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """The rows of a relation after they have travelled, which changes nothing about them.
+
+    They go to the shard that `to` names, a column or what `plan.placement` puts in its place, and
+    are there in the stage `number` of an epoch; in stage 0 rows are where streams brought them.
+    """
+
+    input: Relation
+    to: str
+    number: int
+
+
 Stream: TypeAlias = Source | StreamOf
 Relation: TypeAlias = (
-    Windowed | Table | Filter | Project | Join | Group | Distinct | Combined | Asked | Top
+    Windowed | Table | Filter | Project | Join | Group | Distinct | Combined | Asked | Top | Hop
 )

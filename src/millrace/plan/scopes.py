@@ -6,7 +6,7 @@ same name within hides them; case does not count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -22,11 +22,13 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Project,
     Relation,
     Source,
     Stream,
+    StreamOf,
     Table,
     Top,
     Windowed,
@@ -40,7 +42,7 @@ def column_names(node: Relation, declared: Declared) -> list[str]:
             return [f"{alias}.{each}" for each in _stream_names(stream, declared)]
         case Table(name, alias):
             return [f"{alias}.{each}" for each in declared.tables[name].names]
-        case Filter(given) | Distinct(given) | Top(given):
+        case Filter(given) | Distinct(given) | Top(given) | Hop(given):
             return column_names(given, declared)
         case Project(_, outputs):
             return [each.name for each in outputs]
@@ -69,7 +71,7 @@ def _near(node: Relation, declared: Declared) -> set[str]:
 
 def expressions_within(node: Relation) -> Iterator[Expression]:
     """Yield the expressions of a relation and of those below; streams name nothing around them."""
-    yield from _own(node)
+    yield from own_expressions(node)
     for each in inputs(node):
         yield from expressions_within(each)
     if isinstance(node, Asked):
@@ -83,13 +85,36 @@ def inputs(node: Relation) -> tuple[Relation, ...]:
             return ()
         case Join() | Combined():
             return node.left, node.right
-        case Filter() | Project() | Group() | Distinct() | Top() | Asked():
+        case Filter() | Project() | Group() | Distinct() | Top() | Asked() | Hop():
             return (node.input,)
         case _:
             assert_never(node)
 
 
-def _own(node: Relation) -> Iterator[Expression]:
+def upwards(node: Relation) -> Iterator[Relation]:
+    """Yield a relation and those below, also below streams, each behind what it is made of."""
+    if isinstance(node, Windowed) and isinstance(node.stream, StreamOf):
+        yield from upwards(node.stream.relation)
+    for each in inputs(node):
+        yield from upwards(each)
+    yield node
+
+
+def with_inputs(node: Relation, given: Sequence[Relation]) -> Relation:
+    """Return a relation that is made of others in the same way."""
+    match node:
+        case Windowed() | Table():
+            return node
+        case Join() | Combined():
+            return replace(node, left=given[0], right=given[1])
+        case Filter() | Project() | Group() | Distinct() | Top() | Asked() | Hop():
+            return replace(node, input=given[0])
+        case _:
+            assert_never(node)
+
+
+def own_expressions(node: Relation) -> Iterator[Expression]:
+    """Yield the expressions of a relation, over rows of what it is made of."""
     match node:
         case Filter():
             yield node.condition
@@ -114,7 +139,7 @@ def free(node: Relation, declared: Declared) -> set[str]:
     near = _near(node, declared)
     found = {
         each.name
-        for value in _own(node)
+        for value in own_expressions(node)
         for each in walk(value)
         if isinstance(each, Column) and each.name.casefold() not in near
     }
@@ -153,8 +178,8 @@ def renamed(  # noqa: C901  a case for each node
                 tuple(replace(each, value=swap(each.value)) for each in keys),
                 tuple(_swapped_aggregate(each, seen) for each in aggregates),
             )
-        case Distinct(given):
-            return Distinct(again(given))
+        case Distinct() | Hop():
+            return replace(node, input=again(node.input))
         case Combined():
             return replace(node, left=again(node.left), right=again(node.right))
         case Top(given, order):

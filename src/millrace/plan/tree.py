@@ -30,6 +30,7 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Project,
     Relation,
@@ -98,7 +99,9 @@ def _drawn(node: Node) -> Drawn:
             return _operator(node)
 
 
-def _operator(node: Filter | Project | Join | Group | Distinct | Combined | Asked | Top) -> Drawn:
+def _operator(
+    node: Filter | Project | Join | Group | Distinct | Combined | Asked | Top | Hop,
+) -> Drawn:
     match node:
         case Filter():
             return _filter(node)
@@ -117,6 +120,8 @@ def _operator(node: Filter | Project | Join | Group | Distinct | Combined | Aske
             return kind + (" all" if keep_all else ""), (left, right)
         case Asked(given, name, _, subquery, _):
             return f"subquery {name} = {question_text(node)}", (given, subquery)
+        case Hop(given, _, number):
+            return f"hop {number}", (given,)
         case Top(given, order, limit, offset, _):
             by = f" by {', '.join(map(order_text, order))}" if order else ""
             return f"top {limit}" + (f" behind {offset}" if offset else "") + by, (given,)

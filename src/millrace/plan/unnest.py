@@ -41,6 +41,7 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     JoinKind,
     Project,
@@ -71,7 +72,7 @@ class Unnesting:
             case Filter(Asked() as asked, condition) if _required(asked, condition):
                 given = replace(asked, input=self.relation(asked.input))
                 return Filter(self._answered(given, required=True), condition)
-            case Filter() | Project() | Group() | Distinct() | Top():
+            case Filter() | Project() | Group() | Distinct() | Top() | Hop():
                 return replace(node, input=self.relation(node.input))
             case Join() | Combined():
                 return replace(node, left=self.relation(node.left), right=self.relation(node.right))
@@ -218,6 +219,8 @@ class Questions:
                 return replace(node, left=one, right=other)
             case Asked(given):
                 return self.unnesting.relation(replace(node, input=self.asked(given)))
+            case Hop():
+                raise AssertionError("where rows travel is decided when subqueries are unnested")
             case _:
                 assert_never(node)
 

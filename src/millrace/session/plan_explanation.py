@@ -11,7 +11,8 @@ from millrace.engine.plans import CHANGE, PlanSpec
 from millrace.errors import MillraceError
 from millrace.plan.bounds import growths
 from millrace.plan.gathering import why_gathered
-from millrace.plan.placement import EVERYWHERE, Placing
+from millrace.plan.journeys import journeys
+from millrace.plan.placement import EVERYWHERE, FIRST, Placing
 from millrace.plan.relations import Relation, StreamOf
 from millrace.plan.tree import tree
 from millrace.session.plan_stores import store_lines
@@ -64,6 +65,7 @@ def _lines(
     if analyze:
         yield from _measured(session, feed)
     yield f"runs     {_place(session, feed.plan)}"
+    yield from _hops(session, feed.plan)
     for name in feed.plan.tables:
         yield f"table    {name}: its changes take effect where a slab begins"
     yield _block("stores", store_lines(session, feed))
@@ -100,12 +102,21 @@ def _answers(feed: FeedSpec) -> str:
 
 def _place(session: Session, plan: PlanSpec) -> str:
     if plan.columns is not None:
+        special = {EVERYWHERE: "everywhere", FIRST: "in the first shard"}
         spread = ", ".join(
-            f"{name} everywhere" if column == EVERYWHERE else f"{name} by {column}"
-            for name, column in plan.columns
+            f"{name} {special.get(column, f'by {column}')}" for name, column in plan.columns
         )
-        return f"in all shards side by side: rows are spread, {spread}"
+        stages = f", in {plan.hops + 1} stages" if plan.hops else ""
+        return f"in all shards side by side{stages}: rows are spread, {spread}"
     return f"in one shard: {why_gathered(plan.told[0], Placing(declared_in(session)))}"
+
+
+def _hops(session: Session, plan: PlanSpec) -> Iterator[str]:
+    """Tell where rows travel between shards, if they do."""
+    if plan.hops and plan.columns is not None:
+        placing = Placing(declared_in(session), dict(plan.columns))
+        for number, journey in journeys(plan.told[0], placing):
+            yield f"hop {number}    {journey}"
 
 
 def _results(session: Session, plan: PlanSpec) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from millrace.plan.push import Pushing
 from millrace.plan.relation_types import relation_schema
 from millrace.plan.relations import Asked, Relation, Source, Stream, StreamOf, Table, Windowed
 from millrace.plan.scopes import expressions_within, inputs
+from millrace.plan.stages import Staging
 from millrace.plan.unnest import Unnesting
 from millrace.schema import type_name
 
@@ -59,7 +61,11 @@ def planned_feed(
             "the query reads no stream",
             hint="Name a stream in FROM: a table alone is read with SELECT, and Table.rows().",
         )
-    columns = Placing(declared).columns(streams[0])
+    columns, hops = Placing(declared).columns(streams[0]), 0
+    way = Staging(declared).cut(streams[0].relation) if columns is None else None
+    if way is not None and session.engine.settings.hops:
+        columns, hops = way.spread.columns(), way.number
+        streams = tuple(replace(each, relation=way.node) for each in streams)
     spec = PlanSpec(
         streams,
         sources,
@@ -67,6 +73,7 @@ def planned_feed(
         tuple(_functions(streams[0].relation, declared)),
         tuple(dict.fromkeys(each for stream in streams for each in tables_of(stream))),
         again=session.engine.settings.again,
+        hops=hops,
     )
     text = asked if isinstance(asked, str) else outline(asked)
     return FeedSpec(name, sources[0], answer, keep=keep, text=text, plan=spec)

@@ -1,9 +1,10 @@
-"""Chunks as Spark sees them: one row of seven columns each."""
+"""Chunks as Spark sees them: one row of eight columns each."""
 
 from __future__ import annotations
 
 CHUNK_DDL = (
-    "shard int, source string, task int, ordinal int, kind string, name string, payload binary"
+    "shard int, source string, task int, ordinal int, kind string, name string, payload binary, "
+    "hop int"
 )
 RECEIPT_DDL = "receipt binary"
 DECISION_PROPERTY = "millrace.decision"

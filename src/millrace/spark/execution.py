@@ -3,6 +3,7 @@
     quiet    no source has rows ─► step in the driver, without a job
     small    batch ─► collect chunks ─► step in the driver
     spread   batch ─► repartitionById(shard) ─► step in a task a shard ─► collect receipts
+                        └── as often as rows of plans travel ──┘
 
 Whatever takes a task down comes back as one `ExecutionError` that says whose fault it may be.
 """
@@ -26,8 +27,8 @@ from millrace.engine.step import step
 from millrace.engine.supervise import ExecutionError
 from millrace.errors import StoreError
 from millrace.operators.select import Function
-from millrace.spark.chunk_rows import DECISION_PROPERTY, RECEIPT_DDL
-from millrace.spark.tasks import run_step
+from millrace.spark.chunk_rows import CHUNK_DDL, DECISION_PROPERTY, RECEIPT_DDL
+from millrace.spark.tasks import run_hop, run_step
 from millrace.state.root import Root
 
 _OURS = re.compile(r"millrace\.[\w.]+\.(\w+Error): (.*)")
@@ -62,7 +63,7 @@ class SparkExecution:
         context.setJobDescription(f"epoch {decision.identity.epoch}.{decision.attempt}")
         try:
             if self.quiet:
-                return [step([], decision, self.root, functions=self.functions)]
+                return [step([], decision, self.root, functions=self.functions).receipt]
             return self._spread(decision) if decision.spread else self._together(decision)
         except (PySparkException, Py4JError) as cause:
             if not decision.spread and "maxResultSize" in str(cause):
@@ -76,13 +77,17 @@ class SparkExecution:
     def _together(self, decision: Decision) -> list[Receipt]:
         table: pa.Table = self.batch.toArrow()
         chunks = (each for batch in table.to_batches() for each in from_batch(batch))
-        return [step(chunks, decision, self.root, functions=self.functions)]
+        return [step(chunks, decision, self.root, functions=self.functions).receipt]
 
     def _spread(self, decision: Decision) -> list[Receipt]:
-        placed = self.batch.repartitionById(decision.n_shards, self.batch["shard"])
-        receipts: pa.Table = placed.mapInArrow(
-            run_step(self.root.uri, self.functions), RECEIPT_DDL
-        ).toArrow()
+        root, functions, last = self.root.uri, self.functions, decision.n_hops
+        chunks = self.batch
+        for hop in range(last):
+            placed = chunks.repartitionById(decision.n_shards, chunks["shard"])
+            chunks = placed.mapInArrow(run_hop(root, functions, hop), CHUNK_DDL)
+        placed = chunks.repartitionById(decision.n_shards, chunks["shard"])
+        stepped = placed.mapInArrow(run_step(root, functions, last), RECEIPT_DDL)
+        receipts: pa.Table = stepped.toArrow()
         unpacked = [Receipt.unpack(each) for each in receipts.column("receipt").to_pylist()]
         shards = sorted(each.shard for each in unpacked)
         assert shards == list(range(decision.n_shards)), f"receipts of shards {shards}"

@@ -21,6 +21,7 @@ from millrace.engine import chunk as chunks
 from millrace.engine.arrivals import from_rows, from_splits
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
+from millrace.engine.hop import travel
 from millrace.engine.registry import read_catalog
 from millrace.engine.route import Arrived, Router
 from millrace.engine.step import step
@@ -67,16 +68,32 @@ def route_files(root: str, stream: str, source: Files, functions: Mapping[str, F
     return routed
 
 
-def run_step(root: str, functions: Mapping[str, Function]) -> Mapper:
-    """Return the shard side."""
+def run_hop(root: str, functions: Mapping[str, Function], hop: int) -> Mapper:
+    """Return the shard side of a stage that is not the last."""
+
+    def travelled(batches: Batches) -> Batches:
+        arrived = [each for batch in batches for each in chunks.from_batch(batch)]
+        decision = _decision(root)
+        catalog = _catalog(root, decision.catalog, decision.identity.query)
+        place = open_root(root), _task()
+        yield from _packed(
+            travel(arrived, decision, *place, hop=hop, functions=functions, catalog=catalog)
+        )
+
+    return travelled
+
+
+def run_step(root: str, functions: Mapping[str, Function], hop: int) -> Mapper:
+    """Return the shard side of the last stage."""
 
     def stepped(batches: Batches) -> Batches:
         arrived = [each for batch in batches for each in chunks.from_batch(batch)]
         decision = _decision(root)
         catalog = _catalog(root, decision.catalog, decision.identity.query)
+        place = open_root(root), _task()
         receipt = step(
-            arrived, decision, open_root(root), _task(), functions=functions, catalog=catalog
-        )
+            arrived, decision, *place, hop=hop, functions=functions, catalog=catalog
+        ).receipt
         forget(open_root(root))  # a deleted file takes room for as long as a worker maps it
         yield pa.record_batch({"receipt": pa.array([receipt.pack()], pa.binary())})
 

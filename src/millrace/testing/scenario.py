@@ -48,6 +48,8 @@ PLANS = {
     "paired": "SELECT ISTREAM(a.at, b.at AS other) FROM kafka [RANGE 15 us] a, "
     "files [RANGE 25 us] b WHERE a.tag = b.tag",
     "last": "SELECT at, value FROM kafka [PARTITION BY tag ROWS 2]",
+    "crowds": "SELECT n, count(*) AS tags FROM (SELECT tag, count(*) AS n FROM kafka [RANGE 30 us] "
+    "GROUP BY tag) GROUP BY n",
     "alone": "SELECT at FROM kafka [RANGE 20 us] WHERE at NOT IN (SELECT at FROM files [ROWS 3])",
 }
 

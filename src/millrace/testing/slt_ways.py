@@ -2,7 +2,8 @@
 
 The first way runs every file. The others run one in `share` of them, chosen by a digest of the
 name, so that a file is always run in the same ways; what a file checks is run in several. Files of
-queries that are more than selections (`PLANS`) are run in a third of the ways that concern them;
+queries that are more than selections (`PLANS`) are run in a third of the ways that concern them,
+and in all with shards if rows travel between those (`HOPS`);
 runs that are not `quick` are for where slow tests are run.
 """
 
@@ -26,10 +27,13 @@ MOST_ON_SPARK = 15
 
 PLANS = ("cql", "papers")
 """The directories of queries that are more than selections."""
+HOPS = "hops"
+"""The directory among them of those whose rows travel between shards."""
 
 _PLAIN = Settings(shards=1, spread="never", backoff=0)
 _REMEMBERED = Settings(shards=2, spread="always", again=False, backoff=0)
 _MERGED = Settings(shards=4, spread="always", merge_at_start=True, backoff=0)
+_GATHERED = Settings(shards=2, spread="always", hops=False, backoff=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,8 @@ class Way:
     def takes(self, path: Path) -> bool:
         """Say whether a file is run in this way."""
         if not {*PLANS}.isdisjoint(path.parts):
-            return self.plans and (self == DEFAULT or self._draws(path, 3))
+            spread = HOPS in path.parts and self.settings.spread == "always"
+            return self.plans and (self == DEFAULT or spread or self._draws(path, 3))
         if not self.selections:
             return False
         return self._draws(path, self.share)
@@ -112,6 +117,7 @@ WAYS = (
     Way("crashes", crashes=True, share=3),
     Way("merged", _MERGED, selections=False),
     Way("remembered", _REMEMBERED, cut="random", selections=False),
+    Way("no-hops", _GATHERED, cut="random", n_tasks=2, selections=False),
     *(_forced(access) for access in METHODS),
     *(_sharded(n_shards) for n_shards in (1, 2, 4)),
 )

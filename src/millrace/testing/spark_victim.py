@@ -56,6 +56,10 @@ LIMITS = [{"symbol": "ACME", "most": 12.0}, {"symbol": "BOLT", "most": 20.0}]
 ROWS = 1_500
 ROLL_EPOCHS = 4
 STREAMS = ("files", "rows")
+CROWDS = (
+    "SELECT n, count(*) AS symbols FROM (SELECT symbol, count(*) AS n FROM files "
+    "[RANGE 30 SECONDS SLIDE 30 SECONDS] GROUP BY symbol) GROUP BY n"
+)
 POLL_SECONDS = 0.02
 DRAIN_SECONDS = 60.0
 
@@ -118,6 +122,7 @@ def declare(session: millrace.Session, spark: SparkSession, source: Path) -> Non
     session.table("limits", "symbol text, most double", key="symbol").insert_missing(LIMITS)
     for name, asked in PLANS.items():
         session.query(asked, name=name)
+    session.query(CROWDS, name="crowds")
 
 
 def run_to(session: millrace.Session, run: Run, n_rows: int) -> None:

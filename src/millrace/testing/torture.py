@@ -15,7 +15,7 @@ A schedule is a list of blows, each due when an epoch has been committed:
     jvm         SIGKILL of the driver's JVM; the driver has to end by itself, and say why
     source      SIGKILL of a process in which Spark asks one of our sources for offsets
     executor    SIGKILL of an executor, on `local-cluster`
-    between     SIGKILL of both executors in turn, while a shard's step hangs behind the shuffle
+    between     SIGKILL of both executors in turn, while a shard hangs between two shuffles
     point       a failpoint in a task or in the driver: kill, segfault, full disk, input error
 
 It ends with status 1, and the seed, at the first difference.
@@ -48,11 +48,15 @@ N_EPOCHS = 16
 WORKERS = "millrace.spark.daemon"
 SOURCES = "python_streaming_source_runner"
 EXECUTORS = "CoarseGrainedExecutorBackend"
-IN_TASKS = ("route.before", "route.after", "step.before", "step.computed", "step.written")
+IN_TASKS = (
+    "route.before", "route.after", "step.before", "step.computed", "step.written", "hop.before",
+    "hop.after",
+)  # fmt: skip
 IN_DRIVER = (
     "log.before", "log.after", "receipts.after", "commit.before", "commit.after", "epoch.after",
     "deliver.before", "deliver.written", "deliver.promised", "deliver.renamed", "deliver.after",
 )  # fmt: skip
+HANGING = ("step.before", "hop.before", "hop.after")
 DEADLY = {"kill", "segfault"}
 AT_ONCE_SECONDS = 0.1
 POLL_SECONDS = 0.01
@@ -257,7 +261,7 @@ class Torturer:
             mark = directory / "mark0"
             self._await(lambda: [1] if mark.exists() else [], driver)
             decided = list((directory / "root" / "epochs").iterdir())
-            assert decided, "the step that hangs belongs to an epoch"
+            assert decided, "what hangs belongs to an epoch"
             yield from self._await(lambda: _below(driver, "executor"), driver)
             return
         found = self._await(lambda: _below(driver, blow.kind), driver)
@@ -289,7 +293,7 @@ def random_schedule(chance: random.Random) -> Schedule:
     if kind == "cluster":
         blows = tuple(Blow("executor", epoch) for epoch in epochs[::3])
         between = (Blow("between", -1),) if chance.random() < 0.5 else ()
-        hang = ("step.before=hang@1",) if between else ()
+        hang = (f"{chance.choice(HANGING)}=hang@1",) if between else ()
         return Schedule((*between, *blows), hang, CLUSTER)
     kinds = ["driver", "worker", "worker", "worker", "daemon", "source", "jvm"]
     return Schedule(tuple(Blow(chance.choice(kinds), epoch) for epoch in epochs))

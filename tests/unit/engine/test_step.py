@@ -45,7 +45,7 @@ def test_neither_the_order_of_chunks_nor_the_tasks_they_come_from_matter(
 
     packed = []
     for given_ in (chunks, chunks[::-1], together):
-        receipt = step(given_, DECISION, MemoryRoot(), 0)
+        receipt = step(given_, DECISION, MemoryRoot(), 0).receipt
         (label,) = receipt.inline
         packed.append(pack_table(receipt.inline[label].combine_chunks()))
 
@@ -56,12 +56,12 @@ def test_what_is_small_rests_in_the_receipt_and_what_is_large_in_one_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     root, chunks = MemoryRoot(), [chunk(0, answers([1.0, 2.0])), chunk(1, answers([3.0]))]
-    small = step(chunks, DECISION, root, 1)
+    small = step(chunks, DECISION, root, 1).receipt
     assert root.list("") == []
     monkeypatch.setattr(steps, "INLINE_BYTES", 0)
 
-    large = step(chunks, DECISION, root, 1)
-    again = step(chunks[::-1], DECISION, root, 1)
+    large = step(chunks, DECISION, root, 1).receipt
+    again = step(chunks[::-1], DECISION, root, 1).receipt
 
     (entry,) = root.list("runs/")
     assert entry.name.startswith("runs/000000000007-512-1024-")
@@ -80,13 +80,13 @@ def test_all_shards_together_are_one_run_sorted_by_key() -> None:
 
     chunks = [chunk(0, rows(2**63), shard=1, kind=kinds.ROWS), chunk(0, rows(5), kind=kinds.ROWS)]
 
-    receipt = step(chunks, DECISION, MemoryRoot())
+    receipt = step(chunks, DECISION, MemoryRoot()).receipt
 
     assert receipt.inline["rows/s.1@0"].column("_key").to_pylist() == [5, 2**63]
 
 
 def test_no_chunks_are_an_empty_receipt() -> None:
-    receipt = step([], DECISION, MemoryRoot(), 1)
+    receipt = step([], DECISION, MemoryRoot(), 1).receipt
 
     assert (receipt.shard, receipt.written, dict(receipt.inline)) == (1, (), {})
     assert not receipt.oversize

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,11 @@ from millrace.operators.keys import N_BUCKETS, bucket_of, hash_columns
 from millrace.operators.relational.plan import Plan, Run
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.state import MemoryState
-from millrace.plan.placement import EVERYWHERE, Placing
+from millrace.operators.relational.travel import Leg
+from millrace.plan.placement import EVERYWHERE, FIRST, Placing
 from millrace.plan.push import Pushing
 from millrace.plan.relations import Relation, StreamKind, StreamOf
+from millrace.plan.stages import Staging, stage_of
 from millrace.plan.unnest import Unnesting
 from millrace.testing.oracle.aggregates import same
 from millrace.testing.oracle.relations import Definition
@@ -29,6 +31,7 @@ from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 END = LAST + 3
 DRAWN = settings.default.max_examples  # type: ignore[union-attr]
 FEWER, MORE = settings(max_examples=max(DRAWN // 4, 1)), settings(max_examples=max(DRAWN, 450))
+SOME = settings(max_examples=max(DRAWN // 2, 60))
 KINDS: tuple[StreamKind, ...] = ("istream", "dstream", "rstream")
 CUTS = st.lists(st.integers(1, END - 1), max_size=5).map(lambda cuts: [*sorted(set(cuts)), END])
 Told = list[tuple[Any, ...]]
@@ -94,8 +97,10 @@ def taken(
     schema = (DECLARED.streams.get(name) or DECLARED.tables[name]).to_arrow()
     some = [each for each in items if begin <= each[0] < end]
     rows = pa.RecordBatch.from_pylist([each[1] for each in some], schema=schema)
-    if share is not None and share.columns.get(name, EVERYWHERE) != EVERYWHERE:
-        mask = share.mask(hash_columns(rows, [share.columns[name]]))
+    column = EVERYWHERE if share is None else share.columns.get(name, EVERYWHERE)
+    if share is not None and column != EVERYWHERE:
+        first = column == FIRST
+        mask = share.mask(np.zeros(len(some), np.uint64) if first else hash_columns(rows, [column]))
         some = [each for each, mine in zip(some, mask, strict=True) if mine]
         rows = rows.filter(pa.array(mask))
     copies = np.array([each[2] for each in some], np.int64) if some and len(some[0]) > 2 else None
@@ -169,6 +174,76 @@ def test_shards_tell_the_same_together(
     expected = definition.stream(StreamOf(kind, plan), END - 1)
 
     assert Counter(told) == Counter(comparable(at, row) for at, row in expected)
+
+
+@pytest.mark.parametrize("kind", ["istream", "dstream"])
+@FEWER
+@given(plan=plans(3), world=worlds(), cuts=CUTS, change=st.integers(1, END))
+def test_stages_tell_the_same_together(
+    kind: StreamKind, plan: Relation, world: Worlds, cuts: list[int], change: int
+) -> None:
+    """Rows travel between shards; from the instant `change` on there are 4 of them."""
+    check_stages(StreamOf(kind, plan), world, cuts, change)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("root", [None, "group", "asked", "top", "join", "combined", "derived"])
+@SOME
+@given(st.data(), worlds(), CUTS, st.integers(1, END))
+def test_many_plans_of_each_kind_in_stages(
+    root: Root | None, data: st.DataObject, world: Worlds, cuts: list[int], change: int
+) -> None:
+    plan = data.draw(plans(4 if root is None else 3, root=root))
+    check_stages(StreamOf(data.draw(st.sampled_from(KINDS)), plan), world, cuts, change)
+
+
+def check_stages(asked: StreamOf, world: Worlds, cuts: list[int], change: int) -> None:
+    stream = Unnesting(DECLARED).stream(Pushing(DECLARED).stream(asked))
+    assert isinstance(stream, StreamOf)
+    way = Staging(DECLARED).cut(stream.relation)
+    if way is None:
+        return
+    columns = way.spread.columns()
+    assert columns is not None
+    stream = replace(stream, relation=way.node)
+    operators, stores = Plan([stream], DECLARED, columns), dict[str, list[pa.RecordBatch]]()
+    told: Told = []
+    for begin, end in zip([0, *cuts], cuts, strict=False):
+        n_shards = 2 + 2 * (begin >= change)
+        shares = [Share(shard, n_shards, columns) for shard in range(n_shards)]
+        states = [MemoryState(stores, each.keys) for each in shares]
+        slabs = [slab_of(world, begin, end, *each) for each in zip(states, shares, strict=True)]
+        told += told_in_stages(operators, stream, [Run(each) for each in slabs])
+        for share, state in zip(shares, states, strict=True):
+            assert share.shard == 0 or all(share.mask(each).all() for each in added(state))
+        for state in states:
+            state.settle(end)
+    definition = Definition(DECLARED, *world)
+    expected = definition.stream(asked, END - 1)
+
+    assert Counter(told) == Counter(comparable(at, row) for at, row in expected)
+
+
+def told_in_stages(operators: Plan, stream: StreamOf, runs: list[Run]) -> Told:
+    """Run all stages of a slab, one after the other, for all shards."""
+    told: Told = []
+    travelling: dict[tuple[int, Leg], list[pa.Table]] = {}
+    bounds = [N_BUCKETS * shard // len(runs) for shard in range(len(runs) + 1)]
+    for stage in range(stage_of(stream) + 1):
+        for shard, run in enumerate(runs):
+            for leg in operators.legs:
+                if leg.hop.number == stage:
+                    arrived = travelling.get((shard, leg))
+                    table = None if arrived is None else pa.concat_tables(arrived)
+                    run.relations[leg.hop] = leg.received(table)
+            for leg in operators.legs:
+                if leg.stage == stage:
+                    rows = operators.relation(leg.hop.input, run)
+                    for to, table in leg.dealt(rows, run.slab, bounds):
+                        travelling.setdefault((to, leg), []).append(table)
+            if stage == stage_of(stream):
+                told += rows_told(operators.stream(stream, run))
+    return told
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,27 @@ of the rows of quotes of the last 15 seconds
 results  appear when the watermark passes: quotes is complete up to its newest row""",
         ),
         (
+            "SELECT bid, count(*) AS n FROM trades [RANGE 5 s] t JOIN quotes [RANGE 5 s] q "
+            "ON t.symbol = q.symbol GROUP BY bid ORDER BY count(*) DESC LIMIT 3",
+            """\
+query    SELECT bid, count(*) AS n FROM trades [RANGE 5 seconds] AS t JOIN quotes \
+[RANGE 5 seconds] AS q ON t.symbol = q.symbol GROUP BY bid ORDER BY count(*) DESC LIMIT 3
+answers  a relation: _change is 1 for a row that comes, -1 for one that goes
+plan     top 3 by n desc
+           project q.bid as bid, #1 as n
+             aggregate by q.bid: count(*) as #1
+               binary-join on t.symbol = q.symbol
+                 seq-window trades [range 5 seconds] as t
+                 seq-window quotes [range 5 seconds] as q
+runs     in all shards side by side, in 3 stages: rows are spread, quotes by symbol, \
+trades by symbol
+hop 1    rows of binary-join travel by q.bid
+hop 2    rows of aggregate travel to the first shard: the first rows are chosen from all of them
+stores   2 of rows that wait (trades, quotes); of state: 4 of aggregate, 2 of top, 2 of istream
+results  appear when the watermark passes: trades is complete 2 seconds behind its newest row, \
+quotes is complete up to its newest row""",
+        ),
+        (
             "SELECT RSTREAM(t.symbol, price, bid) FROM trades [NOW] t "
             "JOIN quotes [PARTITION BY symbol ROWS 1] q ON t.symbol = q.symbol",
             """\

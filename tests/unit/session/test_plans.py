@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import millrace
 from millrace.engine.facts import frontiers, watermarks
 from millrace.engine.local import LocalRun
-from millrace.engine.running import frontier
+from millrace.engine.progress import frontier
 from millrace.engine.settings import Settings
 from millrace.plan.declared import Declared
 from millrace.plan.relations import Relation, StreamKind, StreamOf
@@ -46,6 +46,7 @@ CONFIGURATIONS = {
     "spread": Settings(shards=2, spread="always"),
     "four shards, merging at once": Settings(shards=4, spread="always", merge_at_start=True),
     "without merging": Settings(shards=2, spread="always", merging=False),
+    "without hops": Settings(shards=2, spread="always", hops=False),
 }
 
 

@@ -26,6 +26,7 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Order,
     Project,
@@ -52,7 +53,7 @@ def leaves(node: Relation) -> Iterator[Windowed | Table]:
         case Asked():
             yield from leaves(node.input)
             yield from leaves(node.subquery)
-        case Filter() | Project() | Group() | Distinct() | Top():
+        case Filter() | Project() | Group() | Distinct() | Top() | Hop():
             yield from leaves(node.input)
         case _:
             assert_never(node)
@@ -73,13 +74,13 @@ def names(node: Relation) -> list[str]:
             return [*(each.name for each in node.keys), *(each.name for each in node.aggregates)]
         case Asked():
             return [*names(node.input), node.name]
-        case Filter() | Distinct() | Top():
+        case Filter() | Distinct() | Top() | Hop():
             return names(node.input)
         case _:
             assert_never(node)
 
 
-def sql(node: Relation) -> str:
+def sql(node: Relation) -> str:  # noqa: C901  a case for each node
     """Print a plan as DuckDB's SQL over tables that are called like the aliases of its leaves."""
     match node:
         case Windowed(_, _, alias) | Table(_, alias):
@@ -99,6 +100,8 @@ def sql(node: Relation) -> str:
             return f"({sql(left)}) {kind.upper()} {'ALL' if keep_all else ''} ({sql(right)})"
         case Asked(given, name):
             return f'SELECT *, {_answer(node)} AS "{name}" FROM ({sql(given)})'
+        case Hop(given):
+            return sql(given)
         case Top():
             return _top(node)
         case _:

@@ -18,6 +18,7 @@ from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.kernels.grouping import number_hashes
 from millrace.operators.keys import BUCKET_BITS, hash_columns
 from millrace.operators.lists import comparable
+from millrace.plan.placement import FIRST
 
 LESSER_BITS = np.uint64((1 << (64 - BUCKET_BITS)) - 1)
 """The bits of a hash that do not decide about the shard."""
@@ -34,13 +35,15 @@ def hashes_of(rows: pa.RecordBatch, place: str | None = None) -> Hashes:
     if not rows.schema.names:
         return np.full(rows.num_rows, ONE_KEY)
     hashes = hash_columns(rows, rows.schema.names)
-    if place is None or len(rows.schema.names) == 1:
+    if place is None or rows.schema.names == [place]:
         return hashes
     return placed_by(rows, place, hashes)
 
 
 def placed_by(rows: pa.RecordBatch, place: str, hashes: Hashes) -> Hashes:
     """Return hashes whose upper bits, which decide about the shard, are those of a column."""
+    if place == FIRST:
+        return hashes & LESSER_BITS
     return (hash_columns(rows, [place]) & ~LESSER_BITS) | (hashes & LESSER_BITS)
 
 

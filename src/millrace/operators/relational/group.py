@@ -46,7 +46,7 @@ class Grouping:
         keys = self._keys(given, slab)
         fed = [each.take(given, keys, slab) for each in self.feeds]
         events = [part for each in fed for part in each.events()]
-        if not self.keys and slab.first:
+        if not self.keys and slab.first and slab.state.first:
             events.append(_beginning(slab))
         if not sum(map(len, events)):
             return Timed.empty(self.schema)

@@ -22,6 +22,7 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Project,
     Relation,
@@ -82,7 +83,7 @@ class Holdings:
                 both = Combined(kind, left, right, keep_all=True)
                 ends = self._given(left).ends or self._given(right).ends
                 return _counted(part, replace(extent(both, self.rates), ends=ends))
-            case Source() | Table() | Filter() | Project() | Asked():
+            case Source() | Table() | Filter() | Project() | Asked() | Hop():
                 raise AssertionError("this operator remembers nothing")
             case _:
                 assert_never(owner)

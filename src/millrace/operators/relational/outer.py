@@ -16,6 +16,7 @@ from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.sweep import Sweep, distinct
 from millrace.operators.relational.timed import Timed, rows_of
 from millrace.plan.expressions import Column
+from millrace.plan.placement import FIRST
 from millrace.plan.relations import JoinKind
 
 
@@ -31,9 +32,10 @@ class Unmatched:
         """Look for rows of these columns."""
         partner = pa.schema([pa.field(f"#{each.name}", each.type) for each in side])
         keys = tuple(Key(Column(each), Column(f"#{each}"), nulls=True) for each in side.names)
-        once = Sweep(f"{name}.once", partner, 1, distinct, None if place is None else f"#{place}")
-        at = None if place is None else str(side.get_field_index(place))
-        return cls(once, InnerJoin(f"{name}.taken", side, partner, keys, None, at))
+        once_at = place if place in (None, FIRST) else f"#{place}"
+        taken_at = place if place in (None, FIRST) else str(side.get_field_index(place))
+        once = Sweep(f"{name}.once", partner, 1, distinct, once_at)
+        return cls(once, InnerJoin(f"{name}.taken", side, partner, keys, None, taken_at))
 
     def stores(self) -> dict[str, pa.Schema]:
         """Return the stores that are used, with their columns."""

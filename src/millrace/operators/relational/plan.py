@@ -5,7 +5,7 @@ The same relation in two places of a plan is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Protocol, TypeVar, assert_never
@@ -26,23 +26,25 @@ from millrace.operators.relational.again import (
 from millrace.operators.relational.equal import plain
 from millrace.operators.relational.feeds import Feed, Once, values_of
 from millrace.operators.relational.group import Grouping
-from millrace.operators.relational.join import InnerJoin, Key, true_rows
+from millrace.operators.relational.join import InnerJoin, true_rows
 from millrace.operators.relational.join_keys import split
 from millrace.operators.relational.meter import Meter, Told
 from millrace.operators.relational.outer import OuterJoin
+from millrace.operators.relational.places import Places
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.streams import Changes, Net, Repeating
 from millrace.operators.relational.sweep import Sweep, distinct, set_operator
 from millrace.operators.relational.timed import OPEN, Timed, rows_of
 from millrace.operators.relational.top import TopRows
 from millrace.operators.relational.totals import Totals
+from millrace.operators.relational.travel import Leg
 from millrace.operators.relational.values import Values
 from millrace.operators.relational.windows import RowsWindow, by_time
 from millrace.plan.bind import type_of
 from millrace.plan.declared import Declared
-from millrace.plan.expressions import Cast, Column, Expression
+from millrace.plan.expressions import Column, Expression
 from millrace.plan.growth import monotonic
-from millrace.plan.placement import Placing
+from millrace.plan.placement import FIRST, Placing
 from millrace.plan.relation_types import aggregate_type, relation_schema, stream_schema
 from millrace.plan.relations import (
     Aggregate,
@@ -51,6 +53,7 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Project,
     Relation,
@@ -63,6 +66,7 @@ from millrace.plan.relations import (
     Windowed,
 )
 from millrace.plan.scopes import inputs
+from millrace.plan.stages import stage_of
 from millrace.schema import Schema
 
 
@@ -124,7 +128,7 @@ class Plan:
         self._recipes: dict[Relation, Recipe] = {}
         self._read: dict[Windowed, bool] = {}
         self._gone: set[Relation] = set()
-        self._placing = None if columns is None else Placing(declared, columns)
+        self._places = Places(None if columns is None else Placing(declared, columns))
         self._relations: dict[Relation, Makes] = {}
         self._streams: dict[Stream, Tells] = {}
         self._changes: dict[Relation, Changes] = {}
@@ -162,6 +166,16 @@ class Plan:
             node: f"r{at}" for at, node in enumerate(self._relations)
         }
         return {**relations, **{node: f"s{at}" for at, node in enumerate(self._streams)}}
+
+    @cached_property
+    def legs(self) -> list[Leg]:
+        """Where rows travel, in the order of the plan."""
+        return [self._leg(each) for each in self._relations if isinstance(each, Hop)]
+
+    def _leg(self, node: Hop) -> Leg:
+        assert self._places.placing is not None, "a plan in which rows travel is spread"
+        everywhere = self._places.placing.everywhere(node.input)
+        return Leg(node, self._schema(node).to_arrow(), stage_of(node.input), everywhere)
 
     def owners(self) -> dict[str, Relation | Stream]:
         """Return whose each store is."""
@@ -204,13 +218,6 @@ class Plan:
             if recipe is not None:
                 self._recipes[node] = recipe
 
-    def _place(self, node: Relation, names: Iterable[str] | None = None) -> str | None:
-        """Return the column of a relation, one of some names, that decides about the shard."""
-        if self._placing is None:
-            return None
-        found = self._placing.found(node)
-        return min(found if names is None else found & frozenset(names))
-
     # ---- streams ---------------------------------------------------------------------------------
 
     def _told(self, node: Stream, name: str) -> Tells:
@@ -218,7 +225,7 @@ class Plan:
             case Source(source):
                 return lambda run: _plain(run.slab.streams[source])
             case StreamOf(kind, relation, every):
-                schema, place = self._schema(relation).to_arrow(), self._place(relation)
+                schema, place = self._schema(relation).to_arrow(), self._places.of(relation)
                 if kind != "rstream":
                     return self._changing(kind, relation, Changes(name, schema, place))
                 telling = self._keep(Repeating(name, schema, place, every))
@@ -316,7 +323,7 @@ class Plan:
             case Group():
                 return self._grouped(node, name)
             case Distinct(given):
-                schema, place = self._schema(given).to_arrow(), self._place(given)
+                schema, place = self._schema(given).to_arrow(), self._places.of(given)
                 once, tailed = (
                     self._keep(Sweep(name, schema, 1, distinct, place)),
                     self._tailed(given),
@@ -325,10 +332,12 @@ class Plan:
             case Combined():
                 return self._combined(node, name)
             case Top(given, order, limit, offset, per):
-                schema, place = self._schema(given).to_arrow(), self._place(given, per)
+                schema, place = self._schema(given).to_arrow(), self._places.of(given, per)
                 top = self._keep(TopRows(name, schema, place, order, limit, offset, per))
                 tailed = self._tailed(given)
                 return lambda run: top.step(tailed(run), run.slab)
+            case Hop(given):  # where all shards run together
+                return lambda run: self.relation(given, run)
             case Asked():
                 raise AssertionError("subqueries are unnested before")
             case _:
@@ -338,9 +347,7 @@ class Plan:
         window, stream = node.window, node.stream
         names = self._schema(node).names
         by_rows = _counts(node)
-        place = None
-        if self._placing is not None and by_rows:
-            place = min(self._placing.found_in(stream) & frozenset(window.by))
+        place = self._places.window(node) if by_rows else None
         columns = stream_schema(stream, self._declared).to_arrow()
         rows_window = RowsWindow(name, window, columns, place)
         if by_rows:
@@ -358,9 +365,9 @@ class Plan:
     def _joined(self, node: Join, name: str) -> Makes:
         left, right = self._schema(node.left), self._schema(node.right)
         keys, rest = split(node.condition, left, right, self._declared.functions)
-        everywhere = self._everywhere(node)
-        at = self._key_at(node, keys) if everywhere is None else None
-        sides = [self._recipes.get(each) if at is not None else None
+        everywhere = self._places.everywhere(node)
+        at = self._places.key(node, keys) if everywhere is None else None
+        sides = [self._recipes.get(each) if at not in (None, FIRST) else None
                  for each in (node.left, node.right)]  # fmt: skip
         for each in sides:
             self._reads(each, by_key=True)
@@ -376,7 +383,7 @@ class Plan:
         if node.kind != "inner":
             preserved = [node.left if node.kind in ("left", "full") else None,
                          node.right if node.kind in ("right", "full") else None]  # fmt: skip
-            places = [None if each is None else self._place(each) for each in preserved]
+            places = [None if each is None else self._places.of(each) for each in preserved]
             join = OuterJoin.of(node.kind, inner, *places)
         self._keep(join)
 
@@ -386,31 +393,6 @@ class Plan:
             return join.step(*given, run.slab, *again)
 
         return joined
-
-    def _everywhere(self, node: Join) -> tuple[str, str] | None:
-        """Return which side of a join every shard has, and the column that places the other."""
-        if self._placing is None:
-            return None
-        for side, each, other in (
-            ("right", node.right, node.left),
-            ("left", node.left, node.right),
-        ):
-            if self._placing.everywhere(each):
-                place = self._place(other)
-                assert place is not None, "a side that is not everywhere has a place"
-                return side, place
-        return None
-
-    def _key_at(self, node: Join, keys: Sequence[Key]) -> str | None:
-        """Return which key of a join decides about the shard."""
-        if self._placing is None:
-            return None
-        left, right = self._placing.found(node.left), self._placing.found(node.right)
-        for at, key in enumerate(keys):
-            names = [_column(key.left), _column(key.right)]
-            if names[0] in left and names[1] in right:
-                return str(at)
-        raise AssertionError("a join that is spread has a key by which its sides are")
 
     def _combined(self, node: Combined, name: str) -> Makes:
         schema = self._schema(node).to_arrow()
@@ -422,14 +404,14 @@ class Plan:
         if node.kind == "union" and node.keep_all:
             return lambda run: Timed.concat(inputs(run), schema)
         weigh = set_operator(node.kind, keep_all=node.keep_all)
-        sweep = self._keep(Sweep(name, schema, 2, weigh, self._place(node)))
+        sweep = self._keep(Sweep(name, schema, 2, weigh, self._places.of(node)))
         return lambda run: sweep.step(inputs(run), run.slab)
 
     def _grouped(self, node: Group, name: str) -> Makes:
         given, schema = self._schema(node.input), self._schema(node)
         keys = pa.schema(list(schema.to_arrow())[: len(node.keys)])
         added = [each for each in node.aggregates if each.kind in _ADDED and not each.distinct]
-        place, growing = self._place(node, keys.names), monotonic(node.input)
+        place, growing = self._places.of(node, keys.names), monotonic(node.input)
         feeds: list[Feed] = [self._totals(f"{name}.all", keys, added, given, place)]
         for at, each in enumerate(node.aggregates):
             if each not in added:
@@ -491,12 +473,6 @@ class Plan:
 
 def _metered(name: str, operator: Callable[[Run], Told]) -> Callable[[Run], Told]:
     return lambda run: run.meter.measure(name, lambda: operator(run))
-
-
-def _column(node: Expression) -> str:
-    """Return the name of a column, also of one that is cast to a wider integer."""
-    node = node.operand if isinstance(node, Cast) else node
-    return node.name if isinstance(node, Column) else ""
 
 
 def _counts(node: Windowed) -> bool:

@@ -22,6 +22,7 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Project,
     Relation,
@@ -118,7 +119,7 @@ class Definition:
 
     # ---- relations -------------------------------------------------------------------------------
 
-    def relation(self, node: Relation, at: int) -> list[Row]:
+    def relation(self, node: Relation, at: int) -> list[Row]:  # noqa: C901  a case for each node
         """Return the rows of a relation at an instant, in no order."""
         match node:
             case Windowed() | Table():
@@ -136,6 +137,8 @@ class Definition:
                 return self._join(node, at)
             case Group():
                 return self._group(node, at)
+            case Hop(given):
+                return self.relation(given, at)
             case Distinct(given):
                 return [dict(each.row) for each in bag(self.relation(given, at))]
             case Combined():
