@@ -127,7 +127,7 @@ class Running:
                 continue
             end = frontier(feed, progress.marks)
             for store in element_stores(feed, self.catalog):
-                needed = NEVER if end is None or store.reach != 0 else end
+                needed = NEVER if end is None or store.reach is None else end - store.reach
                 place = store.name, store.stream
                 kept[place] = min(needed, kept.get(place, needed))
             first = earliest(feed, self.decision, progress.earliest)
@@ -258,7 +258,7 @@ class Running:
                 run.relations[leg.hop] = leg.received(arrived.get(name))
         for name, leg in legs.items():
             if leg.stage == self.hop:
-                rows = plan.relation(leg.hop.input, run)
+                rows = plan.relation(leg.hop, run)
                 for shard, table in leg.dealt(rows, run.slab, self.decision.shards):
                     moved.sent.append(Sent(shard, leg.hop.number, name, table))
 

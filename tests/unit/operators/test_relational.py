@@ -238,7 +238,7 @@ def told_in_stages(operators: Plan, stream: StreamOf, runs: list[Run]) -> Told:
                     run.relations[leg.hop] = leg.received(table)
             for leg in operators.legs:
                 if leg.stage == stage:
-                    rows = operators.relation(leg.hop.input, run)
+                    rows = operators.relation(leg.hop, run)
                     for to, table in leg.dealt(rows, run.slab, bounds):
                         travelling.setdefault((to, leg), []).append(table)
             if stage == stage_of(stream):

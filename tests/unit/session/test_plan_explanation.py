@@ -112,7 +112,12 @@ runs     in all shards side by side, in 3 stages: rows are spread, quotes by sym
 trades by symbol
 hop 1    rows of binary-join travel by q.bid
 hop 2    rows of aggregate travel to the first shard: the first rows are chosen from all of them
-stores   2 of rows that wait (trades, quotes); of state: 4 of aggregate, 2 of top, 2 of istream
+stores   stream     trades           about 48 bytes a row, for the rows of the last 7 seconds, \
+shared with other queries
+         stream     quotes           about 48 bytes a row, for the rows of the last 5 seconds, \
+shared with other queries
+         aggregate  r5.all.n.counts  about 40 bytes a row, for the groups of the pairs of t, q
+         top        r8.counts        about 40 bytes a row, for the groups of the pairs of t, q
 results  appear when the watermark passes: trades is complete 2 seconds behind its newest row, \
 quotes is complete up to its newest row""",
         ),

@@ -89,6 +89,7 @@ class Holdings:
                 assert_never(owner)
 
     def _given(self, node: Relation) -> Extent:
+        node = node.input if isinstance(node, Hop) else node
         found = extent(node, self.rates)
         return replace(found, ends=found.ends and node not in self.again)
 

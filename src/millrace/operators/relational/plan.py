@@ -336,8 +336,8 @@ class Plan:
                 top = self._keep(TopRows(name, schema, place, order, limit, offset, per))
                 tailed = self._tailed(given)
                 return lambda run: top.step(tailed(run), run.slab)
-            case Hop(given):  # where all shards run together
-                return lambda run: self.relation(given, run)
+            case Hop(given):
+                return self._tailed(given)
             case Asked():
                 raise AssertionError("subqueries are unnested before")
             case _:
