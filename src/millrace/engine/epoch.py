@@ -145,19 +145,21 @@ class Engine:
             self.manifest, catalog, identity, settings, term=self._store.fence.term, clock=clock
         )
         fences, consumed = StoredFences(self.root), self.delivery.consumed
+        plans = self._plans(catalog)
+        running = [catalog.feeds[name].plan for name in plans]
         decision = replace(
             decision,
             attempt=len(logged),
             suspended=tuple(facts.suspended(self.manifest, generations)),
             wanted=self._wanted(catalog),
-            plans=self._plans(catalog),
+            plans=plans,
             births={name: each.to_json() for name, each in self._births(catalog).items()},
             quiet=self._quiet(catalog),
             held=self._held(catalog),
             entered=facts.entered(self.manifest, catalog),
             taken=facts.taken(self.manifest, catalog),
             earliest=facts.earliest(self.manifest, catalog),
-            hops=max((each.plan.hops for each in catalog.plans() if each.plan), default=0),
+            hops=max((each.hops for each in running if each is not None), default=0),
             merges=merges(self.manifest, catalog, settings, fences, consumed, clock=clock),
         )
         return self._log(decision), catalog

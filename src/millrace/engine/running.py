@@ -285,17 +285,14 @@ class Running:
     def _column(self, feed: FeedSpec, table: str) -> str:
         """Return by which column a table is spread; one that is not read is so by none."""
         assert feed.plan is not None, "a feed that runs has a plan"
-        return (
-            EVERYWHERE if feed.plan.columns is None else dict(feed.plan.columns).get(table, FIRST)
-        )
+        columns = feed.plan.columns
+        return EVERYWHERE if columns is None else dict(columns).get(table, FIRST)
 
     def _changes(self, feed: FeedSpec, table: str, at: int) -> Elements:
         """Return what a plan has not seen of a table yet, as changes at one instant."""
         assert feed.plan is not None, "a feed that runs has a plan"
-        taken, place = (
-            self.decision.taken.get(feed.name),
-            (self._column(feed, table), self._keys(feed)),
-        )
+        taken = self.decision.taken.get(feed.name)
+        place = self._column(feed, table), self._keys(feed)
         return changes_at(self.root, self.catalog, table, taken, at, place)
 
     def _travel(

@@ -62,6 +62,7 @@ from millrace.plan.relations import (
     Distinct,
     Filter,
     Group,
+    Hop,
     Join,
     Project,
     Relation,
@@ -152,8 +153,8 @@ class Families:
                 if isinstance(found, Top):
                     return replace(found, per=(*self._keys(level), *found.per))
                 return found
-            case Table() | Asked():
-                raise AssertionError("a table is for all queries, and subqueries are unnested")
+            case Table() | Asked() | Hop():
+                raise AssertionError("subqueries are unnested before, and rows travel after this")
             case _:
                 assert_never(node)
 
