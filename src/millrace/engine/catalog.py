@@ -46,6 +46,8 @@ class Catalog:
     tables: dict[str, TableSpec] = field(default_factory=dict)
     views: dict[str, ViewSpec] = field(default_factory=dict)
     table_files: dict[str, tuple[TableFile, ...]] = field(default_factory=dict)
+    born: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of each family with a plan, the changes of the registry that brought its queries."""
     planned: tuple[str, ...] = ()
     """The feeds that have a plan: there may be many others, which nobody need go through."""
 
@@ -242,6 +244,7 @@ class Catalog:
             "table_files": {
                 name: [each.to_json() for each in files] for name, files in self.table_files.items()
             },
+            "born": self.born,
         }
 
     @classmethod
@@ -269,6 +272,7 @@ class Catalog:
             tables={each.name: each for each in tables},
             views={each.name: each for each in views},
             table_files=table_files,
+            born={name: tuple(each) for name, each in spelt.get("born", {}).items()},
             planned=tuple(each.name for each in feeds if each.plan is not None),
         )
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from millrace.engine import facts
+from millrace.engine.births import births_now
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.plan_stores import is_spread
@@ -147,15 +148,14 @@ def _facts(
 
 def _of_plans(
     catalog: Catalog, decision: Decision, progress: Progress
-) -> dict[str, dict[str, int]]:
+) -> dict[str, dict[str, Any]]:
     """Return up to where plans have come, and what they have seen.
 
     Those that ran are where their streams are complete, and have seen all changes of tables.
     """
-    facts_of_plans = ("frontiers", "entered", "taken", "earliest")
-    found: dict[str, dict[str, int]] = {each: {} for each in facts_of_plans}
+    found = _of_families(catalog, decision, progress)
     for name, (qid, begin, begun) in decision.plans.items():
-        if qid in decision.suspended:
+        if qid in decision.suspended or name in decision.births:
             continue
         feed = catalog.feeds[name]
         reached, number = frontier(feed, progress.marks), str(feed.number)
@@ -175,6 +175,30 @@ def _of_plans(
         found["frontiers"][number] = reached if begin is None else max(begin, reached)
         if feed.plan is not None and feed.plan.tables:
             found["taken"][number] = catalog.sequence if ran else decision.taken[name]
+    return found
+
+
+def _of_families(
+    catalog: Catalog, decision: Decision, progress: Progress
+) -> dict[str, dict[str, Any]]:
+    """Return up to where the plans of families have come, and what they have seen."""
+    facts_of_plans = ("frontiers", "entered", "taken", "earliest", "births")
+    found: dict[str, dict[str, Any]] = {each: {} for each in facts_of_plans}
+    for name in decision.births:
+        qid, begin, begun = decision.plans[name]
+        if qid in decision.suspended:
+            continue
+        feed = catalog.feeds[name]
+        reached, number = frontier(feed, progress.marks), str(feed.number)
+        births = births_now(feed, decision, progress)
+        start = births.first if begin is None else begin
+        ran = start is not None and reached is not None and reached > start
+        found["births"][number] = (births.taken(catalog.sequence) if ran else births).to_json()
+        found["entered"][number] = decision.entered.get(name, decision.identity.epoch)
+        if ran or begun:
+            found["frontiers"][number] = reached if ran else begin
+            if feed.plan is not None and feed.plan.tables:
+                found["taken"][number] = catalog.sequence if ran else decision.taken[name]
     return found
 
 

@@ -124,20 +124,20 @@ def spelt_contents(
 
 
 def restored_contents(
-    specs: dict[str, TableSpec], meta: dict[str, Any], snapshot: Container, root: Root
+    known: dict[str, Contents], meta: dict[str, Any], snapshot: Container, root: Root
 ) -> dict[str, Contents]:
-    """Read what `spelt_contents` spelt; files that are gone are damage."""
-    found = {}
+    """Read what `spelt_contents` spelt of tables that are known; files that are gone are damage."""
     for number, (name, spelt) in enumerate(meta.items()):
         files = [TableFile(*each) for each in spelt["files"]]
         for file in files:
             Container.open(root, file.name)
         pending = [
-            (sequence, _pending(snapshot, f"pending/{number}/{at}", specs[name]))
+            (sequence, _pending(snapshot, f"pending/{number}/{at}", known[name].spec))
             for at, sequence in enumerate(spelt["pending"])
         ]
-        found[name] = Contents(specs[name], spelt["version"], files, pending)
-    return found
+        held = known[name]
+        held.version, held.files, held.pending = spelt["version"], files, pending
+    return known
 
 
 def files_of(contents: dict[str, Contents]) -> Iterator[str]:

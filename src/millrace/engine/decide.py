@@ -115,11 +115,14 @@ def expired(
 def abandoned(
     manifest: Manifest, catalog: Catalog, decision: Decision
 ) -> dict[str, tuple[int, ...]]:
-    """Return all that plans remember whose queries are suspended: they begin anew if resumed."""
+    """Return all that plans remember that do not run: suspended ones begin anew if resumed.
+
+    So does a family that has no queries for a while.
+    """
     merging = {(merge.store, each.run) for merge in decision.merges for each in merge.inputs}
     drops = {}
-    for name, (qid, *_) in decision.plans.items():
-        if qid not in decision.suspended:
+    for name in catalog.planned:
+        if name in decision.plans and decision.plans[name][0] not in decision.suspended:
             continue
         for store, _ in state_stores(catalog.feeds[name], catalog):
             runs = manifest.stores[store].runs if store in manifest.stores else ()

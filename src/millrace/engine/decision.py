@@ -50,8 +50,9 @@ class Decision:
     if a stream has no watermark yet), and whether it has begun. `held` are the runs that they read:
     elements, and what they remember. `entered` says which epoch was the first whose rows a plan
     sees, `taken` which change of the registry was the last whose tables it has seen, `earliest` the
-    least time of what waits for a plan that has not begun. `hops` is how often rows of plans travel
-    between shards.
+    least time of what waits for a plan that has not begun. `births` are those of families, as
+    `engine.births` spells them, and `quiet` their queries that are paused. `hops` is how often rows
+    of plans travel between shards.
     """
 
     identity: Identity
@@ -77,6 +78,8 @@ class Decision:
     entered: dict[str, int] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
     earliest: dict[str, int] = field(default_factory=dict)
+    births: dict[str, Any] = field(default_factory=dict)
+    quiet: tuple[int, ...] = ()
     hops: int = 0
     unordered: tuple[str, ...] = ()
     probe: bool = False
@@ -120,6 +123,7 @@ class Decision:
                 **spelt,
                 "identity": Identity(**spelt["identity"]),
                 "suspended": tuple(_each(spelt["suspended"])),
+                "quiet": tuple(spelt.get("quiet", ())),
                 "plans": spelt.get("plans", {}),  # the first roots have none
                 "ahead": spelt.get("ahead", {}),
                 "held": {

@@ -26,8 +26,12 @@ Range = tuple[int, int]
 
 def stored(rows: pa.Table, spec: StreamSpec, epoch: int) -> pa.Table:
     """Return rows of a stream, with keys and times, as they are stored."""
-    epochs = pa.array(np.full(rows.num_rows, epoch, np.uint32))
-    return rows.append_column(EPOCH, epochs).select(element_schema(spec).names)
+    return with_epoch(rows, epoch).select(element_schema(spec).names)
+
+
+def with_epoch(rows: pa.Table, epoch: int) -> pa.Table:
+    """Return rows with the epoch in which they have come."""
+    return rows.append_column(EPOCH, pa.array(np.full(rows.num_rows, epoch, np.uint32)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class StoredElements:
     begin: int
 
     def waiting(self, stream: str, end: int) -> pa.Table:
-        """Return what waited for a slab, with the column `_time`."""
+        """Return what waited for a slab, with the columns `_time` and `_epoch`."""
         return self._seen(stream, self._read(stream, (self.begin, end)))
 
     def between(self, stream: str, begin: int, end: int) -> Elements:
@@ -82,7 +86,7 @@ class StoredElements:
             seen = table.column(EPOCH).to_numpy() >= self.entered
             table = table if seen.all() else table.filter(pa.array(seen))
         stamps = table.column("_time").cast(spec.schema.type_of(spec.time))
-        return table.append_column(spec.time, stamps).select(["_time", *spec.schema.names])
+        return table.append_column(spec.time, stamps).select(["_time", EPOCH, *spec.schema.names])
 
 
 def _times(table: pa.Table) -> np.ndarray:
@@ -91,8 +95,8 @@ def _times(table: pa.Table) -> np.ndarray:
 
 
 def as_elements(table: pa.Table) -> Elements:
-    """Return rows of a stream, whose first column is their time, as operators take them."""
+    """Return rows of a stream, with the time and the epoch of each, as operators take them."""
     batches = table.combine_chunks().to_batches()
     rows = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
-    names = [each for each in rows.schema.names if each != "_time"]
+    names = [each for each in rows.schema.names if each not in ("_time", EPOCH)]
     return Elements(rows.select(names), rows.column("_time").to_numpy())

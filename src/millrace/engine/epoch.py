@@ -26,6 +26,7 @@ import numpy as np
 from millrace import failpoints
 from millrace.connectors.sinks.sink import FanOut
 from millrace.engine import facts
+from millrace.engine.births import Birth, Births
 from millrace.engine.catalog import Catalog
 from millrace.engine.compose import compose, inline_runs
 from millrace.engine.decide import abandoned, decide, expired, merges
@@ -144,17 +145,21 @@ class Engine:
             self.manifest, catalog, identity, settings, term=self._store.fence.term, clock=clock
         )
         fences, consumed = StoredFences(self.root), self.delivery.consumed
+        plans = self._plans(catalog)
+        running = [catalog.feeds[name].plan for name in plans]
         decision = replace(
             decision,
             attempt=len(logged),
             suspended=tuple(facts.suspended(self.manifest, generations)),
             wanted=self._wanted(catalog),
-            plans=self._plans(catalog),
+            plans=plans,
+            births={name: each.to_json() for name, each in self._births(catalog).items()},
+            quiet=self._quiet(catalog),
             held=self._held(catalog),
             entered=facts.entered(self.manifest, catalog),
             taken=facts.taken(self.manifest, catalog),
             earliest=facts.earliest(self.manifest, catalog),
-            hops=max((each.plan.hops for each in catalog.plans() if each.plan), default=0),
+            hops=max((each.hops for each in running if each is not None), default=0),
             merges=merges(self.manifest, catalog, settings, fences, consumed, clock=clock),
         )
         return self._log(decision), catalog
@@ -190,12 +195,43 @@ class Engine:
         found = {}
         for feed in catalog.plans():
             name = feed.name
-            begin = reached.get(name)
-            if begin is None and name not in waiting:
+            begin, family = reached.get(name), name in catalog.born
+            if begin is None and name not in waiting and not family:
                 begin = frontier(feed, marks)
-            if name in named:
+            if name in named and (not family or catalog.born[name]):
                 found[name] = [named[name], begin, name in reached]
         return found
+
+    def _births(self, catalog: Catalog) -> dict[str, Births]:
+        """Say which queries of families run together; those that are new begin where plans are."""
+        known = facts.births(self.manifest, catalog)
+        marks = facts.watermarks(self.manifest, catalog)
+        reached, clocks = (
+            facts.frontiers(self.manifest, catalog),
+            facts.clocks(self.manifest, catalog),
+        )
+        found = {}
+        for name, born in catalog.born.items():
+            feed = catalog.feeds[name]
+            assert feed.plan is not None, "a family has a plan"
+            before = Births.from_json(known[name]) if name in known else Births(feed.plan.horizon)
+            seen = [time for each in feed.sources for time in clocks.get(each, {}).values()]
+            newest, since = max(seen, default=None), frontier(feed, marks)
+            fresh = Birth(catalog.sequence, self.manifest.epoch + 1, newest, since)
+            if born:
+                found[name] = before.after(born, fresh, reached.get(name))
+        return found
+
+    def _quiet(self, catalog: Catalog) -> tuple[int, ...]:
+        """Return the queries of families that are paused: they go on, and tell nobody."""
+        population = self.registry.population
+        if not population.paused or not catalog.born:
+            return ()
+        members = [
+            population.members(catalog.feeds[name].stream, set(catalog.families_of(name)))
+            for name in catalog.born
+        ]
+        return tuple(sorted(population.paused & set(np.concatenate(members).tolist())))
 
     def _held(self, catalog: Catalog) -> dict[str, tuple[Piece, ...]]:
         """Name the runs that plans read."""

@@ -9,6 +9,7 @@ frontiers    number of a feed -> up to where its plan has come, us
 entered      number of a feed -> the first epoch whose rows its plan sees
 taken        number of a feed -> the last change of the registry whose tables its plan has seen
 earliest     number of a feed -> the least time of what waits for a plan that has not begun, us
+births       number of a feed -> which queries of its family began together, and what they have seen
 suspended    query id -> why and since when it does not run
 query        Spark's id of the streaming query that this root belongs to
 digests      the last epochs with the digests of their inputs
@@ -63,7 +64,12 @@ def earliest(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
     return _of_plans("earliest", manifest, catalog)
 
 
-def _of_plans(fact: str, manifest: Manifest, catalog: Catalog) -> dict[str, int]:
+def births(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:
+    """Return the births of families, as `engine.births` spells them."""
+    return _of_plans("births", manifest, catalog)
+
+
+def _of_plans(fact: str, manifest: Manifest, catalog: Catalog) -> dict[str, Any]:
     """Return a fact about the plans in force, by their feeds."""
     known = manifest.facts.get(fact, {})
     return {

@@ -17,16 +17,15 @@ from typing import Any, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
+from millrace.engine.parameters import SET, parameter_schema, set_or_type
 from millrace.engine.plans import PlanSpec
 from millrace.engine.streams import check_name
 from millrace.plan.nodes import Selection
-from millrace.schema import type_name, type_named
+from millrace.schema import type_name
 
 Kind: TypeAlias = Literal["query", "template", "shared"]
 
 KEPT_ROWS = 10_000
-SET = "[]"
-"""Ends the type of a parameter whose values are sets, and of a column of lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class FeedSpec:
     @classmethod
     def from_json(cls, spelt: dict[str, Any]) -> Self:
         """Read what `to_json` wrote."""
-        answer = pa.schema([(name, _type_named(kind)) for name, kind in spelt["answer"]])
+        answer = pa.schema([(name, set_or_type(kind)) for name, kind in spelt["answer"]])
         parameters = tuple((name, kind) for name, kind in spelt["parameters"])
         spelt_plan = spelt.get("plan")  # the first roots have none
         plan = None if spelt_plan is None else PlanSpec.from_json(spelt_plan)
@@ -125,20 +124,5 @@ class Family:
         return cls(**{**spelt, "selection": selection, "parameters": tuple(spelt["parameters"])})
 
 
-def parameter_schema(types: tuple[str, ...]) -> pa.Schema:
-    """Return the columns of constants of those types.
-
-    >>> parameter_schema(("text", "double[]")).names
-    ['p0', 'p1']
-    """
-    return pa.schema([(f"p{at}", _type_named(each)) for at, each in enumerate(types)])
-
-
 def _type_name(arrow: pa.DataType) -> str:
     return type_name(arrow.value_type) + SET if pa.types.is_list(arrow) else type_name(arrow)
-
-
-def _type_named(name: str) -> pa.DataType:
-    if name.endswith(SET):
-        return pa.list_(type_named(name.removesuffix(SET)))
-    return type_named(name)

@@ -19,7 +19,8 @@ from typing import Any
 import pyarrow as pa
 
 from millrace.engine.catalog import Catalog
-from millrace.engine.feeds import Family, FeedSpec, parameter_schema
+from millrace.engine.feeds import Family, FeedSpec
+from millrace.engine.parameters import parameter_schema
 from millrace.engine.population import Population
 from millrace.engine.streams import StreamSpec
 from millrace.plan.lifting import lift_constants

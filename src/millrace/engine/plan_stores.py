@@ -100,6 +100,8 @@ def element_horizons(catalog: Catalog, frontiers: Mapping[str, int]) -> dict[str
     """Return, for stores of elements, the time before which no plan reads them any more."""
     found, endless = dict[str, int](), set[str]()
     for feed in catalog.plans():
+        if catalog.born.get(feed.name) == ():
+            continue  # a family without queries does not run
         reached = frontiers.get(feed.name)
         for store in element_stores(feed, catalog):
             if reached is None or store.reach is None:

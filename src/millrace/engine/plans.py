@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
+import pyarrow as pa
+
+from millrace.engine.parameters import parameter_schema
 from millrace.operators.relational.plan import Plan
 from millrace.plan.declared import Declared
+from millrace.plan.levels import family_declared
 from millrace.plan.relation_json import plan_from_json, plan_to_json
 from millrace.plan.relations import StreamOf, Windowed
 from millrace.plan.scopes import inputs
@@ -43,6 +47,10 @@ class PlanSpec:
     again: bool = True
     """Whether operators read elements again where they can, and do not remember them."""
     hops: int = 0
+    parameters: tuple[str, ...] | None = None
+    """The types of the parameters, if the plan is that of a family."""
+    horizon: int | None = None
+    """After how long an answer of a family does not depend on when its query was born."""
 
     def to_json(self) -> dict[str, Any]:
         """Spell the plan as JSON."""
@@ -54,6 +62,8 @@ class PlanSpec:
             "tables": list(self.tables),
             "again": self.again,
             "hops": self.hops,
+            "parameters": self.parameters,
+            "horizon": self.horizon,
         }
 
     @classmethod
@@ -68,7 +78,14 @@ class PlanSpec:
             tuple(spelt.get("tables", ())),
             again=spelt.get("again", False),
             hops=spelt.get("hops", 0),
+            parameters=None if spelt.get("parameters") is None else tuple(spelt["parameters"]),
+            horizon=spelt.get("horizon"),
         )
+
+    @property
+    def parameter_types(self) -> list[pa.DataType]:
+        """The types of a family's parameters."""
+        return list(parameter_schema(self.parameters or ()).types)
 
 
 def compiled(feed: FeedSpec, catalog: Catalog) -> Plan:
@@ -87,6 +104,8 @@ def _compiled(
 ) -> Plan:
     functions = {name: type_named(kind) for name, kind in plan.functions}
     declared = Declared(dict(schemas), dict(tables), functions)
+    if plan.parameters is not None:
+        declared = family_declared(declared, plan.parameter_types)
     columns = None if plan.columns is None else dict(plan.columns)
     return Plan(plan.told, declared, columns, again=plan.again)
 

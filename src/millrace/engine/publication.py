@@ -32,6 +32,7 @@ from millrace.engine import first_format
 from millrace.engine.catalog import Catalog, IndexFile
 from millrace.engine.contents import files_of
 from millrace.engine.population import Block, FreshBlock, IndexBlock
+from millrace.engine.query_rows import QueryRows
 from millrace.engine.registry_state import RegistryState
 from millrace.index.build import Standing, build_index
 from millrace.index.run import IndexRun
@@ -138,7 +139,10 @@ class Publisher:
                 files.append(IndexFile(block.run.name, masked))
             index[stream] = tuple(files)
         filed = {name: each.publish(self._root) for name, each in state.contents.items()}
-        published = replace(catalog, index=index, table_files=filed)
+        born = {
+            name: each.born for name, each in state.contents.items() if isinstance(each, QueryRows)
+        }
+        published = replace(catalog, index=index, table_files=filed, born=born)
         data = container.pack(published.to_json(), sections)
         failpoints.reach("publish.before")
         if not self._root.put_if_absent(catalog.file, data):

@@ -20,6 +20,7 @@ from millrace.engine.catalog import TAKEN, Catalog
 from millrace.engine.contents import Contents, restored_contents, spelt_contents
 from millrace.engine.feeds import Family
 from millrace.engine.population import FreshBlock, IndexBlock, Population, Qids
+from millrace.engine.query_rows import QueryRows, queries_spec
 from millrace.errors import CorruptionError, NameTakenError, PlanError, UnknownNameError
 from millrace.index.run import IndexRun
 from millrace.state.container import Container
@@ -46,11 +47,11 @@ class RegistryState:
         """Make changes that fit."""
         for change in changes:
             before, self.catalog = self.catalog, self.catalog.apply(change)
+            self._fill(change, before, tables)
             self._count(change, before, tables)
-            self._fill(change, tables)
 
-    def _fill(self, change: Change, tables: Tables) -> None:
-        """Change what tables hold."""
+    def _fill(self, change: Change, before: Catalog, tables: Tables) -> None:
+        """Change what tables hold, and the queries of families."""
         match change["do"]:
             case "add table":
                 spec = self.catalog.table(change["table"]["name"])
@@ -60,6 +61,35 @@ class RegistryState:
             case "change table":
                 rows = tables[change["rows"]]
                 self.contents[change["name"]].change(self.catalog.sequence, rows)
+            case "add feed":
+                self.contents |= queries_of(self.catalog, change["feed"]["name"])
+            case "drop feed":
+                self.contents.pop(change["name"], None)
+            case "add queries":
+                qids = np.arange(before.next_qid, self.catalog.next_qid, dtype=np.uint64)
+                self._queries(change, qids, tables[change["rows"]])
+            case "change queries":
+                rows = tables[change["rows"]]
+                self._drop_queries(qids_in(rows))
+                self._queries(change, qids_in(rows), rows.drop_columns(["qid"]))
+            case "drop queries":
+                self._drop_queries(qids_in(tables[change["rows"]]))
+
+    def _queries(self, change: Change, qids: Qids, rows: pa.RecordBatch) -> None:
+        """Add queries to a family that is run by a plan, if it is one; it has parameters."""
+        family = Family.from_json(change["family"])
+        held = self.contents.get(family.feed)
+        if isinstance(held, QueryRows) and family.parameters:
+            held.add(self.catalog.sequence, qids, rows)
+
+    def _drop_queries(self, qids: Qids) -> None:
+        for name, held in self.contents.items():
+            if isinstance(held, QueryRows):
+                strange = np.isin(qids, self.population.members(
+                    self.catalog.feed(name).stream, set(self.catalog.families_of(name))
+                ), invert=True)  # fmt: skip
+                if not strange.all():
+                    held.remove(self.catalog.sequence, qids[~strange])
 
     def _count(self, change: Change, before: Catalog, tables: Tables) -> None:
         population = self.population
@@ -194,6 +224,14 @@ class _After:
         return _After(self.catalog, set(self.named), set(self.gone), dict(self.versions))
 
 
+def queries_of(catalog: Catalog, feed: str) -> dict[str, Contents]:
+    """Return the table of a feed's queries, without any, if the feed is a family with a plan."""
+    plan = catalog.feed(feed).plan
+    if plan is None or plan.parameters is None:
+        return {}
+    return {feed: QueryRows(queries_spec(feed, plan.parameter_types), 0)}
+
+
 def qids_in(table: pa.RecordBatch) -> Qids:
     """Return the column of query ids."""
     found: Qids = table.column("qid").to_numpy()
@@ -299,7 +337,10 @@ def restored(root: Root, snapshot: Container) -> RegistryState:
 def _contents(root: Root, catalog: Catalog, snapshot: Container) -> dict[str, Contents]:
     spelt_tables = snapshot.meta.get("contents", {})  # the first roots have none
     try:
-        return restored_contents(catalog.tables, spelt_tables, snapshot, root)
+        known = {name: Contents(spec, spec.born) for name, spec in catalog.tables.items()}
+        for name in catalog.planned:
+            known |= queries_of(catalog, name)
+        return restored_contents(known, spelt_tables, snapshot, root)
     except MissingError as cause:
         raise _missing(str(cause)) from cause
 

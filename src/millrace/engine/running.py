@@ -22,11 +22,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from millrace.engine.births import Births, births_now, gone, placed
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
-from millrace.engine.elements import StoredElements, as_elements, stored
+from millrace.engine.elements import StoredElements, as_elements, stored, with_epoch
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.plan_stores import element_stores, state_prefix
+from millrace.engine.plan_stores import EPOCH, element_stores, state_prefix
 from millrace.engine.plans import CHANGE, compiled, ordered_sources
 from millrace.engine.progress import Progress, earliest, frontier
 from millrace.engine.stores import answer_store
@@ -41,9 +42,10 @@ from millrace.operators.keys import BUCKET_BITS
 from millrace.operators.relational.equal import LESSER_BITS
 from millrace.operators.relational.plan import Plan, Run
 from millrace.operators.relational.slab import Elements, Slab
-from millrace.operators.relational.timed import NEVER, OPEN, empty_rows
+from millrace.operators.relational.timed import NEVER, OPEN, empty_rows, take_rows
 from millrace.operators.select import Function
-from millrace.plan.placement import EVERYWHERE
+from millrace.plan.levels import BIRTHS, QUERIES
+from millrace.plan.placement import EVERYWHERE, FIRST
 from millrace.plan.relations import StreamOf
 from millrace.plan.stages import stage_of
 from millrace.state.piece import Piece
@@ -94,7 +96,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """The query of a plan, up to where it has come, and whether it has begun.
+    """The query of a plan, up to where it has come, and whether it has begun; a family's births.
 
     A new plan begins where its streams are complete when it is registered; if one of them has had
     no row yet, with the first rows.
@@ -104,6 +106,14 @@ class Since:
     begin: int | None
     begun: bool
     earliest: int | None
+    births: Births | None = None
+
+    @property
+    def start(self) -> int | None:
+        """The instant at which the next slab begins, if that is known."""
+        if self.begin is not None:
+            return self.begin
+        return self.earliest if self.births is None else self.births.first
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +141,10 @@ class Running:
                 place = store.name, store.stream
                 kept[place] = min(needed, kept.get(place, needed))
             first = earliest(feed, self.decision, progress.earliest)
-            since = Since(qid, begin, begun=begun, earliest=first)
+            births = None
+            if name in self.decision.births:
+                births = births_now(feed, self.decision, progress)
+            since = Since(qid, begin, begun=begun, earliest=first, births=births)
             self._alone(feed, since, end, arrived, moved)
         for (name, stream), needed in kept.items():
             if name in arrived:
@@ -176,7 +189,7 @@ class Running:
     ) -> None:
         """Run a plan from where it had come to where it comes; its first slab begins with a row."""
         assert feed.plan is not None, "a feed that runs has a plan"
-        start = since.earliest if since.begin is None else since.begin
+        start = since.start
         if start is None or end is None or end <= start:
             return  # nothing new is complete
         stores = element_stores(feed, self.catalog) if self.hop == 0 else ()
@@ -190,12 +203,12 @@ class Running:
             start,
         )
         state = RunState(self.root, self.decision.held, state_prefix(feed), self._keys(feed))
-        tables = feed.plan.tables if self.hop == 0 else ()
+        queries = self._queries(feed, since.births, start)
         slab = Slab(
             start,
             end,
-            {name: self._elements(feed, name, past, arrived, end) for name in past.stores},
-            {name: self._changes(feed, name, start) for name in tables},
+            {name: self._elements(feed, name, past, arrived, (since, end)) for name in past.stores},
+            self._tables(feed, since.births, queries, start) if self.hop == 0 else {},
             state,
             first=not since.begun,
             functions=self.functions,
@@ -206,7 +219,11 @@ class Running:
             self._travel(feed, plan, run, arrived, moved)
         for each in feed.plan.told:
             if self.keys == EVERYTHING or stage_of(each) == self.hop:
-                self._tell(feed, since.qid, each, plan.stream(each, run), moved)
+                told = plan.stream(each, run)
+                keys = np.full(len(told.times), since.qid, np.uint64)
+                if queries is not None:
+                    told, keys = self._heard(feed, told, queries)
+                self._tell(feed, keys, each, told, moved)
         moved.work[feed.number] = run.meter.done
         for store, batches in state.added.items():
             for batch in batches:
@@ -222,31 +239,61 @@ class Running:
         stream: str,
         past: StoredElements,
         arrived: Mapping[str, pa.Table],
-        end: int,
+        slab: tuple[Since, int],
     ) -> Elements:
         """Return the elements of a slab: those that waited and those that are new.
 
-        They are in order where that matters.
+        They are in order where that matters. Each birth of a family has its own.
         """
         assert feed.plan is not None, "a feed that runs has a plan"
         spec, new = self.catalog.stream(stream), arrived.get(past.stores[stream].name)
+        since, end = slab
         table = past.waiting(stream, end)
         if new is not None:
             times = new.column("_time").to_numpy()
             now = new.filter(pa.array((times >= past.begin) & (times < end)))
-            table = pa.concat_tables([table, now.select(table.column_names)])
+            now = with_epoch(now, self.decision.identity.epoch).select(table.column_names)
+            table = pa.concat_tables([table, now])
         if stream in ordered_sources(feed.plan):
             names = ["_time", *spec.order]
             names += [each for each in spec.schema.names if each not in names]
             table = table.take(canonical_order(table.select(names)))
-        return as_elements(table)
+        elements = as_elements(table)
+        if since.births is None:
+            return elements
+        return since.births.seen(elements, table.column(EPOCH).to_numpy())
+
+    def _queries(self, feed: FeedSpec, births: Births | None, start: int) -> Elements | None:
+        """Return the queries of a family that come and go, in whatever shard."""
+        assert feed.plan is not None, "a feed that runs has a plan"
+        if births is None:
+            return None
+        files, types = self.catalog.table_files[feed.name], feed.plan.parameter_types
+        return births.queries_at(start, self.root, files, types)
+
+    def _tables(
+        self, feed: FeedSpec, births: Births | None, queries: Elements | None, start: int
+    ) -> dict[str, Elements]:
+        """Return what changes in tables; those of a family are its queries, and their births."""
+        assert feed.plan is not None, "a feed that runs has a plan"
+        found = {name: self._changes(feed, name, start) for name in feed.plan.tables}
+        if births is not None and queries is not None:
+            for name, each in ((QUERIES, queries), (BIRTHS, births.births_at(start))):
+                found[name] = placed(each, (self._column(feed, name), self._keys(feed)))
+        return found
+
+    def _column(self, feed: FeedSpec, table: str) -> str:
+        """Return by which column a table is spread; one that is not read is so by none."""
+        assert feed.plan is not None, "a feed that runs has a plan"
+        columns = feed.plan.columns
+        return EVERYWHERE if columns is None else dict(columns).get(table, FIRST)
 
     def _changes(self, feed: FeedSpec, table: str, at: int) -> Elements:
         """Return what a plan has not seen of a table yet, as changes at one instant."""
         assert feed.plan is not None, "a feed that runs has a plan"
-        column = EVERYWHERE if feed.plan.columns is None else dict(feed.plan.columns)[table]
         taken = self.decision.taken.get(feed.name)
-        return changes_at(self.root, self.catalog, table, taken, at, (column, self._keys(feed)))
+        place = self._column(feed, table), self._keys(feed)
+        return changes_at(self.root, self.catalog, table, taken, at, place)
 
     def _travel(
         self, feed: FeedSpec, plan: Plan, run: Run, arrived: Mapping[str, pa.Table], moved: Moved
@@ -262,13 +309,22 @@ class Running:
                 for shard, table in leg.dealt(rows, run.slab, self.decision.shards):
                     moved.sent.append(Sent(shard, leg.hop.number, name, table))
 
+    def _heard(self, feed: FeedSpec, told: Elements, queries: Elements) -> tuple[Elements, Hashes]:
+        """Return what queries of a family tell that neither go nor are paused, and which do."""
+        names = told.rows.schema.names[-len([*_shown(feed.answer)]) :]
+        keys = told.rows.column(0).to_numpy()
+        silent = np.isin(keys, gone(queries)) | np.isin(keys, self.decision.quiet)
+        at = np.flatnonzero(~silent)
+        rows = take_rows(told.rows.select(names), at)
+        return Elements(rows, told.times[at]), keys[at].astype(np.uint64)
+
     def _tell(
-        self, feed: FeedSpec, qid: int, told: StreamOf, elements: Elements, moved: Moved
+        self, feed: FeedSpec, keys: Hashes, told: StreamOf, elements: Elements, moved: Moved
     ) -> None:
-        """Make answers of what a plan tells."""
-        n_rows = len(elements.times)
+        """Make answers of what a plan tells; `keys` are the queries."""
+        n_rows = len(keys)
         columns = [
-            pa.array(np.full(n_rows, qid, np.uint64)),
+            pa.array(keys),
             pa.array(elements.times),
             pa.array(np.zeros(n_rows, np.bool_)),
         ]

@@ -8,6 +8,7 @@ import pyarrow as pa
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.tables import COPIES, consolidated, read_changes
+from millrace.kernels.arrays import Ints
 from millrace.operators.keys import hash_columns
 from millrace.operators.relational.slab import Elements
 from millrace.operators.relational.timed import empty_rows
@@ -28,15 +29,19 @@ def changes_at(
     table = consolidated(read_changes(root, spec, files, taken))
     batches = table.to_batches()
     batch = batches[0] if batches else empty_rows(spec.changes)
-    column, (low, high) = place
-    if column != EVERYWHERE:
-        first = column == FIRST
-        keys = np.zeros(len(batch), np.uint64) if first else hash_columns(batch, [column])
-        mine = (keys >= np.uint64(low)) & (keys <= np.uint64(high - 1))
-        batch = batch.filter(pa.array(mine))
+    batch = batch.take(pa.array(of_place(batch, place)))
     copies = batch.column(COPIES).to_numpy()
     times = np.full(batch.num_rows, at, np.int64)
     return Elements(batch.select(list(spec.schema.names)), times, copies)
+
+
+def of_place(rows: pa.RecordBatch, place: Place) -> Ints:
+    """Return which rows of a table belong to a shard."""
+    column, (low, high) = place
+    if column == EVERYWHERE:
+        return np.arange(len(rows))
+    keys = np.zeros(len(rows), np.uint64) if column == FIRST else hash_columns(rows, [column])
+    return np.flatnonzero((keys >= np.uint64(low)) & (keys <= np.uint64(high - 1)))
 
 
 def least_taken(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
@@ -46,4 +51,6 @@ def least_taken(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
         plan = catalog.feeds[name].plan
         for table in plan.tables if plan is not None else ():
             found[table] = min(taken, found.get(table, taken))
+    for name, births in facts.births(manifest, catalog).items():
+        found[name] = births["added"]
     return found

@@ -89,19 +89,28 @@ class TableFile:
 
 
 def read_changes(
-    root: Root, spec: TableSpec, files: Sequence[TableFile], taken: int | None
+    root: Root,
+    spec: TableSpec,
+    files: Sequence[TableFile],
+    taken: int | None,
+    *,
+    numbered: bool = False,
 ) -> pa.Table:
     """Return what a plan has not taken of a table: rows, and the copies that come or go.
 
-    `taken` is the number of the last change that it has taken; None begins with all there is.
+    `taken` is the number of the last change that it has taken; None begins with all there is. Rows
+    may be `numbered` by the change that brought them, 0 if that is not known any more.
     """
-    tables = [spec.changes.empty_table()]
+    columns = pa.schema([*spec.changes, *([pa.field(SEQUENCE, pa.int64())] if numbered else [])])
+    tables = [columns.empty_table()]
     for file in _wanted(spec, files, taken):
         table = read_file(root, file.name)
         if taken is not None and file.since < taken:
             later = table.column(SEQUENCE).to_numpy() > taken
             table = table.filter(pa.array(later))
-        tables.append(table.select(spec.changes.names))
+        if SEQUENCE not in table.column_names:
+            table = table.append_column(SEQUENCE, pa.array(np.zeros(table.num_rows, np.int64)))
+        tables.append(table.select(columns.names))
     return pa.concat_tables(tables)
 
 

@@ -29,6 +29,8 @@ RESERVED = frozenset(_RESERVED.split())
 """Words that stand for a name only in double quotes."""
 
 _AFTER_DURATION = {"SLIDE", "DELAY", "RETAIN", "IDLE", "KEY", "JSON", "TIMESTAMP", "PARTITION BY"}
+CONSTANT = "It is the same for all queries of a template: write a constant."
+"""The hint where a parameter cannot stand."""
 _NO_WORDS = {TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.HEX_STRING}
 
 
@@ -137,6 +139,12 @@ class Cursor:
             self.fail(f"{what} must be a whole number of at least 1", code="CQL014", span=span)
         return int(digits)
 
+    def unit(self) -> int:
+        """Read a unit of time, in microseconds; without one, a microsecond."""
+        first = self.index
+        unit = self._unit()
+        return self._micros(f"1 {unit}", first) if unit else 1
+
     def duration(self, what: str, *, ticks: bool = False) -> int:
         """Read a duration in microseconds: `10 minutes`, `1 h 30 min`, `INTERVAL '2 seconds'`.
 
@@ -157,6 +165,8 @@ class Cursor:
             return int(number)
         if not terms or number:
             example = f'Write a number and a unit, such as "{print_duration(10_000_000)}".'
+            if self.word() == ":":
+                example = CONSTANT
             span = self._span_since(first) if self.index > first else self.span
             self.fail(f"{what} must be a duration", span=span, hint=example, code="CQL013")
         return self._micros(" ".join(terms), first)

@@ -124,8 +124,7 @@ class CreateQuery(Statement):
 
     def __str__(self) -> str:
         into = f" INTO {name_text(self.into)}" if self.into else ""
-        allowed = " WITH (unbounded = allowed)" if self.unbounded else ""
-        return f"CREATE QUERY {name_text(self.name)}{into}{allowed} AS {self.query}"
+        return f"CREATE QUERY {name_text(self.name)}{into}{_allowed(self)} AS {self.query}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +134,16 @@ class CreateTemplate(Statement):
     name: str
     parameters: tuple[tuple[str, str], ...]
     query: Parsed
+    unbounded: bool = False
 
     def __str__(self) -> str:
         parameters = ", ".join(f"{name_text(name)} {kind}" for name, kind in self.parameters)
-        return f"CREATE QUERY TEMPLATE {name_text(self.name)} ({parameters}) AS {self.query}"
+        head = f"{name_text(self.name)} ({parameters}){_allowed(self)}"
+        return f"CREATE QUERY TEMPLATE {head} AS {self.query}"
+
+
+def _allowed(statement: CreateQuery | CreateTemplate) -> str:
+    return " WITH (unbounded = allowed)" if statement.unbounded else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,16 @@ class CqlPrinter(Generator):
         )
         unit = "RANGE" if kind == "RANGE" else "ROWS"
         sliding = f" SLIDE {show(slide)}" if slide is not None else ""
-        return f"[{by}{unit} {'UNBOUNDED' if size is None else show(size)}{sliding}]"
+        if isinstance(size, exp.Placeholder):
+            shown = self._parameter_size(size, node.args.get("unit") or 1)
+        else:
+            shown = "UNBOUNDED" if size is None else show(size)
+        return f"[{by}{unit} {shown}{sliding}]"
+
+    def _parameter_size(self, size: exp.Placeholder, unit: int) -> str:
+        """Print a parameter, and the unit that it counts."""
+        counted = "" if unit == 1 else f" {print_duration(unit).split()[1]}"
+        return f"{self.placeholder_sql(size)}{counted}"
 
     def select_sql(self, node: exp.Select) -> str:
         """Print a SELECT and its BEGIN and END."""

@@ -202,20 +202,27 @@ def _create_sink(cursor: Cursor) -> CreateSink:
 def _create_query(cursor: Cursor) -> CreateQuery:
     name = cursor.name("query")
     into = cursor.name("feed") if cursor.accept("INTO") else None
-    unbounded = cursor.accept("WITH")
-    if unbounded:
-        for each in ("(", "unbounded", "=", "allowed", ")"):
-            cursor.expect(each)
+    unbounded = _unbounded(cursor)
     cursor.expect("AS")
     return CreateQuery(name, rest_as_query(cursor), into, unbounded)
+
+
+def _unbounded(cursor: Cursor) -> bool:
+    """Read whether a query may remember more and more."""
+    found = cursor.accept("WITH")
+    if found:
+        for each in ("(", "UNBOUNDED", "=", "ALLOWED", ")"):
+            cursor.expect(each)
+    return found
 
 
 def _create_template(cursor: Cursor) -> CreateTemplate:
     name = cursor.name("template")
     seen = set[str]()
     parameters = cursor.wrapped(lambda: _parameter(cursor, seen))
+    unbounded = _unbounded(cursor)
     cursor.expect("AS")
-    return CreateTemplate(name, parameters, rest_as_query(cursor))
+    return CreateTemplate(name, parameters, rest_as_query(cursor), unbounded)
 
 
 def _parameter(cursor: Cursor, seen: set[str]) -> tuple[str, str]:

@@ -19,11 +19,15 @@ WINDOW = "cql_window"
 
 
 class CqlWindow(exp.Expression):
-    """`[kind ...]`: sizes and slides are whole numbers, of rows or of microseconds."""
+    """`[kind ...]`: sizes and slides are whole numbers, of rows or of microseconds.
+
+    A size may also be a parameter; that of a range counts a `unit` of so many microseconds.
+    """
 
     arg_types: ClassVar[dict[str, bool]] = {
         "kind": True,  # NOW, ROWS, RANGE, PARTITION or BEGIN
         "size": False,  # without one it is unbounded
+        "unit": False,
         "slide": False,
         "by": False,
         "since": False,  # BEGIN, as an instant; else its distance from now is the size

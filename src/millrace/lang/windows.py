@@ -4,6 +4,7 @@
     [RANGE UNBOUNDED SLIDE 1 hour]  [RANGE 10 minutes SLIDE 1 minute]  [RANGE INTERVAL '10' MINUTE]
     [BEGIN TIMESTAMP '2024-05-01' END NOW]  [BEGIN NOW - 1 hour END NOW - 5 minutes]
 
+In a template n and the duration may be parameters: [ROWS :n], [RANGE :w minutes].
 A number without a unit counts microseconds, and 10,000 may have its comma. The words are not
 reserved: outside the brackets they are names. BEGIN and END may also stand behind a query, without
 brackets, and are then the window of every stream of its FROM that has none.
@@ -97,19 +98,32 @@ def _window_words(cursor: Cursor) -> CqlWindow:
     if cursor.accept("BEGIN"):
         return _span_words(cursor)
     if cursor.accept("RANGE"):
-        size = None if cursor.accept("UNBOUNDED") else cursor.duration("RANGE", ticks=True)
+        named = _parameter(cursor)
+        size: int | exp.Placeholder | None = named
+        if named is None and not cursor.accept("UNBOUNDED"):
+            size = cursor.duration("RANGE", ticks=True)
+        unit = None if named is None else cursor.unit()
         slide = cursor.duration("SLIDE", ticks=True) if cursor.accept("SLIDE") else None
-        return CqlWindow(kind="RANGE", size=size, slide=slide)
+        return CqlWindow(kind="RANGE", size=size, slide=slide, unit=unit)
     by = cursor.listed(lambda: _window_column(cursor)) if cursor.accept("PARTITION BY") else None
     if not cursor.accept("ROWS"):
         message = '"ROWS" was expected here' if by else "a window was expected here"
         cursor.fail(message, hint="Write NOW, ROWS n, RANGE duration or PARTITION BY c ROWS n.")
     if by is None and cursor.accept("UNBOUNDED"):
         return CqlWindow(kind="ROWS")
-    size = cursor.integer("ROWS")
+    size = _parameter(cursor) or cursor.integer("ROWS")
     slide = cursor.integer("SLIDE") if cursor.accept("SLIDE") else None
     kind = "PARTITION" if by else "ROWS"
     return CqlWindow(kind=kind, size=size, slide=slide, by=list(by) if by else None)
+
+
+def _parameter(cursor: Cursor) -> exp.Placeholder | None:
+    """Read `:name` if it comes next."""
+    first = cursor.token
+    if first is None or not cursor.accept(":"):
+        return None
+    found = exp.Placeholder(this=cursor.name("parameter"))
+    return cast(exp.Placeholder, mark(found, first, cursor.last))
 
 
 def _window_column(cursor: Cursor) -> exp.Column:

@@ -107,6 +107,8 @@ def _both(left: Extent, right: Extent) -> Extent:
 
 def _windowed(node: Windowed, rates: Rates) -> Extent:
     window, name = node.window, _name(node.stream)
+    if window.size is not None and not isinstance(window.size, int):
+        return Extent(f"rows of {name} [{window_text(window)}] of each query", ends=True)
     if window.kind == "rows" and window.size is not None:
         each = f" for each {', '.join(window.by)}" if window.by else ""
         last = "last row" if window.size == 1 else f"last {window.size:,} rows"

@@ -137,7 +137,8 @@ def window_text(window: Window) -> str:
     show = print_duration if window.kind == "range" else str
     parts = [f"by {', '.join(window.by)}"] if window.by else []
     if window.size is not None:
-        parts.append(f"{window.kind} {show(window.size)}")
+        size = show(window.size) if isinstance(window.size, int) else term_text(window.size)
+        parts.append(f"{window.kind} {size}")
     parts += [f"slide {show(window.slide)}"] if window.slide is not None else []
     parts += [f"since {window.since}"] if window.since is not None else []
     parts += [f"until {window.until}"] if window.until is not None else []

@@ -157,7 +157,12 @@ class Placing:
             yield Spread.to(FIRST, ((name, FIRST),))
 
     def _allowed(self, name: str, columns: Iterable[str]) -> list[str]:
-        return [each for each in columns if self.chosen is None or self.chosen.get(name) == each]
+        """Return by which columns something may be spread; nobody has written `#birth`."""
+        return [
+            each
+            for each in columns
+            if not each.startswith("#") and (self.chosen is None or self.chosen.get(name) == each)
+        ]
 
     # ---- operators -------------------------------------------------------------------------------
 

@@ -51,12 +51,14 @@ class Window:
     order, of each value of `by` if given; with a `slide` of m as they stood when the number of
     elements was last a multiple of m. A size of None has no bound; [NOW] is a range of 0.
 
+    In a family a size may be computed: of a query's parameters, or of columns of each element.
+
     A range may also be fixed at its ends, as PSoup's BEGIN and END are: of all elements it sees
     those from the instant `since` on, up to the instant `until`, and only when they are `lag` old.
     """
 
     kind: WindowKind
-    size: int | None = None
+    size: int | Expression | None = None
     slide: int | None = None
     by: tuple[str, ...] = ()
     since: int | None = None

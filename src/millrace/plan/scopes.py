@@ -14,9 +14,9 @@ from typing import assert_never
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Column, Expression, walk
 from millrace.plan.fold import fold, rebuilt
+from millrace.plan.mapping import mapped
 from millrace.plan.relation_types import stream_schema
 from millrace.plan.relations import (
-    Aggregate,
     Asked,
     Combined,
     Distinct,
@@ -113,6 +113,25 @@ def with_inputs(node: Relation, given: Sequence[Relation]) -> Relation:
             assert_never(node)
 
 
+def relations_in(plan: Relation | Stream) -> Iterator[Relation]:
+    """Yield all relations that a plan is made of, also those of its streams and subqueries."""
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop(0)
+        match node:
+            case Source():
+                continue
+            case StreamOf():
+                waiting.append(node.relation)
+                continue
+            case Windowed():
+                waiting.append(node.stream)
+            case Asked():
+                waiting.append(node.subquery)
+        yield node
+        waiting.extend(inputs(node))
+
+
 def own_expressions(node: Relation) -> Iterator[Expression]:
     """Yield the expressions of a relation, over rows of what it is made of."""
     match node:
@@ -151,49 +170,17 @@ def free(node: Relation, declared: Declared) -> set[str]:
     return found
 
 
-def renamed(  # noqa: C901  a case for each node
-    node: Relation, names: Mapping[str, str], declared: Declared
-) -> Relation:
+def renamed(node: Relation, names: Mapping[str, str], declared: Declared) -> Relation:
     """Call columns of rows around a relation by other names, wherever it names them."""
     if not names:
         return node
     near = _near(node, declared)
     seen = {name: other for name, other in names.items() if name.casefold() not in near}
-    swap = partial(swapped, names=seen)
     again = partial(renamed, names=names, declared=declared)
-    match node:
-        case Windowed() | Table():
-            return node
-        case Filter(given, condition):
-            return Filter(again(given), swap(condition))
-        case Project(given, outputs):
-            values = tuple(replace(each, value=swap(each.value)) for each in outputs)
-            return Project(again(given), values)
-        case Join():
-            on = None if node.condition is None else swap(node.condition)
-            return replace(node, left=again(node.left), right=again(node.right), condition=on)
-        case Group(given, keys, aggregates):
-            return Group(
-                again(given),
-                tuple(replace(each, value=swap(each.value)) for each in keys),
-                tuple(_swapped_aggregate(each, seen) for each in aggregates),
-            )
-        case Distinct() | Hop():
-            return replace(node, input=again(node.input))
-        case Combined():
-            return replace(node, left=again(node.left), right=again(node.right))
-        case Top(given, order):
-            ordered = tuple(replace(each, value=swap(each.value)) for each in order)
-            return replace(node, input=again(given), order=ordered)
-        case Asked(given, _, _, subquery, operands):
-            return replace(
-                node,
-                input=again(given),
-                subquery=renamed(subquery, seen, declared),
-                operands=tuple(map(swap, operands)),
-            )
-        case _:
-            assert_never(node)
+    found = mapped(node, again, partial(swapped, names=seen))
+    if isinstance(found, Asked):
+        return replace(found, subquery=renamed(found.subquery, seen, declared))
+    return found
 
 
 def swapped(node: Expression, names: Mapping[str, str]) -> Expression:
@@ -205,10 +192,3 @@ def swapped(node: Expression, names: Mapping[str, str]) -> Expression:
         return rebuilt(each, operands)
 
     return fold(node, rename)
-
-
-def _swapped_aggregate(each: Aggregate, names: Mapping[str, str]) -> Aggregate:
-    def swap(value: Expression | None) -> Expression | None:
-        return None if value is None else swapped(value, names)
-
-    return replace(each, operand=swap(each.operand), where=swap(each.where), by=swap(each.by))

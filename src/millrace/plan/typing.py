@@ -153,7 +153,7 @@ def _require_mixing(node: Expression, types: Types, verb: str = "compares") -> p
 
 
 def _check_in(node: In, types: Types) -> None:
-    sets = [each for each in node.options if isinstance(each, Parameter) and each.many]
+    sets = [each for each in types[1:] if pa.types.is_list(each)]
     if sets and len(node.options) > 1:
         raise PlanError(f"{brief(node)} mixes a set with other options")
     _require_mixing(node, [types[0], types[1].value_type] if sets else types)

@@ -30,7 +30,7 @@ def _require_column(name: str, schema: Schema) -> None:
 
 
 def _check_rows(window: Window) -> None:
-    if window.size is not None and window.size < 1:
+    if isinstance(window.size, int) and window.size < 1:
         raise PlanError(f"the window is of {window.size} rows", hint="Take 1 or more.")
     if window.since is not None or window.until is not None or window.lag != 0:
         raise PlanError(
@@ -42,14 +42,14 @@ def _check_range(window: Window) -> None:
     if window.by:
         raise PlanError("a range is partitioned", hint="Leave the partition out; a key needs none.")
     for what, length in (("size", window.size), ("lag", window.lag)):
-        if length is not None and length < 0:
+        if isinstance(length, int) and length < 0:
             raise PlanError(f"the {what} of the window is {length}", hint="Time runs forward.")
     if window.since is not None and window.until is not None and window.since > window.until:
         raise PlanError(
             "the window ends before it begins",
             detail=f"It begins at {window.since} and ends at {window.until}.",
         )
-    if window.size is not None and window.lag > window.size:
+    if isinstance(window.size, int) and window.lag > window.size:
         raise PlanError(
             "the window shows nothing, as its lag is longer than its size",
             detail=f"The lag is {window.lag} and the size {window.size}.",

@@ -72,6 +72,8 @@ def _queries(session: Session) -> list[dict[str, Any]]:
     rows = []
     for name, qid in sorted(population.names.items()):
         own = name in catalog.feeds
+        if own and catalog.feeds[name].kind == "template":
+            continue  # it stands for the plan that runs its queries
         feed = name if own else engine.registry.feed_of(qid)
         state = "paused" if qid in population.paused else "running"
         state = "suspended" if qid in verdicts else state
@@ -83,11 +85,14 @@ def _templates(session: Session) -> list[dict[str, Any]]:
     registry = session.engine.registry
     templates = [each for each in registry.catalog.feeds.values() if each.kind == "template"]
     sizes = _sizes(session)
+    rows = {key for key, family in registry.catalog.families.items() if family.parameters}
     return [
         {
             "name": each.name,
             "parameters": ", ".join(f"{name} {kind}" for name, kind in each.parameters),
-            "queries": sum(n for (feed, _), n in sizes.items() if feed == each.name),
+            "queries": sum(
+                n for (feed, key), n in sizes.items() if feed == each.name and key in rows
+            ),
             "asks": each.text,
         }
         for each in templates

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from millrace.engine.feeds import SET, parameter_schema
+from millrace.engine.parameters import SET, parameter_schema
 from millrace.errors import PlanError, SchemaError
 from millrace.lang.clauses import AS_SETS_ARE_WRITTEN
 from millrace.lang.constants import NotOfTypeError, converter, hint_for

@@ -10,14 +10,17 @@ from millrace.engine.feeds import FeedSpec
 from millrace.engine.plans import CHANGE, PlanSpec
 from millrace.errors import MillraceError
 from millrace.plan.bounds import growths
+from millrace.plan.declared import Declared
 from millrace.plan.gathering import why_gathered
 from millrace.plan.journeys import journeys
+from millrace.plan.levels import BIRTHS, QUERIES, family_declared
 from millrace.plan.placement import EVERYWHERE, FIRST, Placing
 from millrace.plan.relations import Relation, StreamOf
 from millrace.plan.tree import tree
 from millrace.session.plan_stores import store_lines
 from millrace.session.plan_work import shard_line, work_lines
 from millrace.session.planning import bound_relation, declared_in, planned_feed
+from millrace.session.template import Template
 from millrace.time import print_duration
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ def explain_plan(session: Session, feed: FeedSpec, *, analyze: bool = False) -> 
     With `analyze` the plan is shown as it runs, with what its operators have done.
     """
     try:
-        bound = bound_relation(feed.text, session)
+        bound = bound_relation(feed.text, session, dict(feed.parameters))
     except MillraceError:
         bound = None
     return list(_lines(session, feed, bound, analyze=analyze))
@@ -60,6 +63,8 @@ def _lines(
     for each in bound.cautions if bound is not None else ():
         yield f"caution  {each.code}: {each.message}. {each.hint}".rstrip()
     yield _answers(feed)
+    if feed.plan.parameters is not None:
+        yield from _family(session, feed)
     work = work_lines(session, feed) if analyze else []
     yield _block("plan", work or tree(_shown(feed.plan, bound)))
     if analyze:
@@ -69,7 +74,7 @@ def _lines(
     for name in feed.plan.tables:
         yield f"table    {name}: its changes take effect where a slab begins"
     yield _block("stores", store_lines(session, feed))
-    for growth in growths(_shown(feed.plan, bound)):
+    for growth in growths(_shown(feed.plan, None) if bound is None else bound.plan):
         yield f"grows    {growth.reason}"
     yield f"results  {_results(session, feed.plan)}"
 
@@ -88,10 +93,20 @@ def _measured(session: Session, feed: FeedSpec) -> Iterator[str]:
 
 
 def _shown(plan: PlanSpec, bound: BoundRelation | None) -> Relation | StreamOf:
-    """Return the plan as it was asked, or without that, as it runs."""
-    if bound is not None:
+    """Return the plan as it was asked, or without that, as it runs; that of a family as it runs."""
+    if bound is not None and plan.parameters is None:
         return bound.plan
     return plan.told[0] if len(plan.told) == 1 else plan.told[0].relation
+
+
+def _family(session: Session, feed: FeedSpec) -> Iterator[str]:
+    """Say who shares the plan, and how to read where parameters join it."""
+    found = session.standing(feed.name)
+    n_queries = len(found) if isinstance(found, Template) else 1
+    yield f'shared   by {n_queries:,} standing queries of {feed.kind} "{feed.name}"'
+    names = ", ".join(f"p{at} is :{name}" for at, (name, _) in enumerate(feed.parameters))
+    yield f"joined   with {QUERIES}, a row for each query, where parameters are used: {names}"
+    yield f"births   {BIRTHS} are queries that began together; what is below is shared by them"
 
 
 def _answers(feed: FeedSpec) -> str:
@@ -108,13 +123,21 @@ def _place(session: Session, plan: PlanSpec) -> str:
         )
         stages = f", in {plan.hops + 1} stages" if plan.hops else ""
         return f"in all shards side by side{stages}: rows are spread, {spread}"
-    return f"in one shard: {why_gathered(plan.told[0], Placing(declared_in(session)))}"
+    return f"in one shard: {why_gathered(plan.told[0], Placing(_declared(session, plan)))}"
+
+
+def _declared(session: Session, plan: PlanSpec) -> Declared:
+    """Return what a plan may name."""
+    declared = declared_in(session)
+    if plan.parameters is None:
+        return declared
+    return family_declared(declared, plan.parameter_types)
 
 
 def _hops(session: Session, plan: PlanSpec) -> Iterator[str]:
     """Tell where rows travel between shards, if they do."""
     if plan.hops and plan.columns is not None:
-        placing = Placing(declared_in(session), dict(plan.columns))
+        placing = Placing(_declared(session, plan), dict(plan.columns))
         for number, journey in journeys(plan.told[0], placing):
             yield f"hop {number}    {journey}"
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from millrace.engine.feeds import FeedSpec
+from millrace.engine.feeds import FeedSpec, Kind
+from millrace.engine.parameters import parameter_schema
 from millrace.engine.plans import CHANGE, PlanSpec
 from millrace.errors import PlanError
 from millrace.plan.bounds import growths
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Call, walk
+from millrace.plan.families import Families
+from millrace.plan.family_bounds import horizon, remembered_rows
+from millrace.plan.levels import family_declared
 from millrace.plan.nodes import Selection
 from millrace.plan.outline import outline
 from millrace.plan.placement import Placing
 from millrace.plan.push import Pushing
 from millrace.plan.relation_types import relation_schema
-from millrace.plan.relations import Asked, Relation, Source, Stream, StreamOf, Table, Windowed
-from millrace.plan.scopes import expressions_within, inputs
+from millrace.plan.relations import Relation, Source, Stream, StreamOf, Table, Windowed
+from millrace.plan.scopes import expressions_within, relations_in
 from millrace.plan.stages import Staging
 from millrace.plan.unnest import Unnesting
 from millrace.schema import type_name
@@ -38,13 +42,15 @@ def planned_feed(
     keep: int,
     *,
     unbounded: bool = False,
+    parameters: Mapping[str, str] | None = None,
 ) -> FeedSpec:
     """Return the feed that runs a query, which is a text or a plan.
 
-    One that would remember every row of a stream is refused, unless it may be `unbounded`.
+    One that would remember every row of a stream is refused, unless it may be `unbounded`. With
+    `parameters`, names and types, it is the feed of a template, and runs all its queries.
     """
     declared = declared_in(session)
-    plan = bound_relation(asked, session).plan if isinstance(asked, str) else asked
+    plan = bound_relation(asked, session, parameters).plan if isinstance(asked, str) else asked
     if not unbounded:
         _require_bound(plan)
     relation = plan.relation if isinstance(plan, StreamOf) else plan
@@ -61,6 +67,17 @@ def planned_feed(
             "the query reads no stream",
             hint="Name a stream in FROM: a table alone is read with SELECT, and Table.rows().",
         )
+    tables = tuple(dict.fromkeys(each for stream in streams for each in tables_of(stream)))
+    functions, lasting = tuple(_functions(streams[0].relation, declared)), None
+    if parameters is not None:
+        types = parameter_schema(parameters.values()).types
+        orders = {each.name: each.order for each in session.streams.values()}
+        lasting = horizon(streams[0].relation)
+        streams = tuple(Families(declared, types, orders).stream(each) for each in streams)
+        declared = family_declared(declared, types)
+        endless = [] if unbounded else [*remembered_rows(streams[0])]
+        if endless:
+            raise _unbounded(f'A template remembers every row of "{endless[0]}"', endless[0])
     columns, hops = Placing(declared).columns(streams[0]), 0
     way = Staging(declared).cut(streams[0].relation) if columns is None else None
     if way is not None and session.engine.settings.hops:
@@ -70,13 +87,17 @@ def planned_feed(
         streams,
         sources,
         None if columns is None else tuple(sorted(columns.items())),
-        tuple(_functions(streams[0].relation, declared)),
-        tuple(dict.fromkeys(each for stream in streams for each in tables_of(stream))),
-        again=session.engine.settings.again,
+        functions,
+        tables,
+        again=session.engine.settings.again and parameters is None,
         hops=hops,
+        parameters=None if parameters is None else tuple(parameters.values()),
+        horizon=lasting,
     )
     text = asked if isinstance(asked, str) else outline(asked)
-    return FeedSpec(name, sources[0], answer, keep=keep, text=text, plan=spec)
+    kind: Kind = "query" if parameters is None else "template"
+    named = tuple((parameters or {}).items())
+    return FeedSpec(name, sources[0], answer, kind, named, keep, text, plan=spec)
 
 
 def declared_in(session: Session) -> Declared:
@@ -87,20 +108,26 @@ def declared_in(session: Session) -> Declared:
     return Declared(schemas, tables, session.function_types)
 
 
-def bound_relation(query: str | Parsed, session: Session) -> BoundRelation:
+def bound_relation(
+    query: str | Parsed, session: Session, parameters: Mapping[str, str] | None = None
+) -> BoundRelation:
     """Return the plan of a query over the streams, tables and views of a session."""
     from millrace.lang.relational.bound import bind_relational  # noqa: PLC0415  slow to import
 
     views, times = views_in(session), times_in(session)
-    return bind_relational(query, declared_in(session), views=views, times=times)
+    return bind_relational(
+        query, declared_in(session), views=views, times=times, parameters=parameters
+    )
 
 
-def bound_any(query: Parsed, session: Session) -> Selection | BoundRelation:
+def bound_any(
+    query: str | Parsed, session: Session, parameters: Mapping[str, str] | None = None
+) -> Selection | BoundRelation:
     """Return a query of a session as a selection if it is one, else as a plan."""
     from millrace.lang.relational.bound import bind_any  # noqa: PLC0415  slow to import
 
     views, times = views_in(session), times_in(session)
-    return bind_any(query, declared_in(session), views=views, times=times)
+    return bind_any(query, declared_in(session), views=views, times=times, parameters=parameters)
 
 
 def times_in(session: Session) -> dict[str, str]:
@@ -121,12 +148,16 @@ def _require_bound(plan: Relation | StreamOf) -> None:
     """Refuse a plan that remembers every row of a stream."""
     found = [each for each in growths(plan) if each.grows == "with rows"]
     if found:
-        raise PlanError(
-            "the query would remember more and more for as long as it runs",
-            detail=f"{found[0].reason[0].upper()}{found[0].reason[1:]}.",
-            hint=f"Give it a window, such as {found[0].stream} [RANGE 1 HOUR], or allow it: "
-            "WITH (unbounded = allowed), in Python unbounded=True.",
-        )
+        raise _unbounded(f"{found[0].reason[0].upper()}{found[0].reason[1:]}", found[0].stream)
+
+
+def _unbounded(reason: str, stream: str) -> PlanError:
+    return PlanError(
+        "the query would remember more and more for as long as it runs",
+        detail=f"{reason}.",
+        hint=f"Give it a window, such as {stream} [RANGE 1 HOUR], or allow it: "
+        "WITH (unbounded = allowed), in Python unbounded=True.",
+    )
 
 
 def _told(plan: Relation | StreamOf) -> tuple[StreamOf, ...]:
@@ -139,28 +170,14 @@ def sources_of(stream: Stream) -> Iterator[str]:
     """Yield the declared streams that a stream is made of."""
     if isinstance(stream, Source):
         yield stream.name
-        return
-    for node in _nodes(stream):
+    for node in relations_in(stream):
         if isinstance(node, Windowed) and isinstance(node.stream, Source):
             yield node.stream.name
 
 
 def tables_of(stream: StreamOf) -> Iterator[str]:
     """Yield the declared tables that a stream is made of."""
-    return (node.name for node in _nodes(stream) if isinstance(node, Table))
-
-
-def _nodes(stream: StreamOf) -> Iterator[Relation]:
-    """Yield all relations that a stream is made of."""
-    waiting = [stream.relation]
-    while waiting:
-        node = waiting.pop(0)
-        yield node
-        if isinstance(node, Windowed) and isinstance(node.stream, StreamOf):
-            waiting.append(node.stream.relation)
-        waiting.extend(inputs(node))
-        if isinstance(node, Asked):
-            waiting.append(node.subquery)
+    return (node.name for node in relations_in(stream) if isinstance(node, Table))
 
 
 def _functions(node: Relation, declared: Declared) -> Iterator[tuple[str, str]]:

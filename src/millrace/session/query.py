@@ -37,8 +37,16 @@ class Query:
         """Why the query is suspended, or None if it is not."""
         engine = self._session.engine
         generations = engine.registry.population.generations
-        verdict = facts.suspended(engine.manifest, generations).get(self.id)
-        return None if verdict is None else dict(verdict)
+        verdicts = facts.suspended(engine.manifest, generations)
+        return next((dict(verdicts[each]) for each in self._ids if each in verdicts), None)
+
+    @property
+    def _ids(self) -> list[int]:
+        """The id of the query, and that of its family's plan, which stops for all of them."""
+        feed = self.feed
+        if feed.plan is None or not feed.shared:
+            return [self.id]
+        return [self.id, self._session.engine.registry.population.names[feed.name]]
 
     def explain(self, *, analyze: bool = False) -> str:
         """Say how the query runs; with `analyze`, what it has done since the engine started."""
@@ -112,7 +120,7 @@ class Query:
 
     def resume(self) -> None:
         """Answer again from the next epoch on; also ends a suspension."""
-        self._session.change({"do": "resume", "qids": [self.id]})
+        self._session.change({"do": "resume", "qids": self._ids})
 
     def drop(self) -> None:
         """Remove the query; answers that wait for a sink are still delivered."""

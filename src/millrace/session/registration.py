@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from millrace.engine.catalog import TAKEN
-from millrace.engine.feeds import KEPT_ROWS, SET, Family, FeedSpec, Kind, parameter_schema
+from millrace.engine.feeds import KEPT_ROWS, Family, FeedSpec, Kind
+from millrace.engine.parameters import SET, parameter_schema
 from millrace.engine.streams import check_name
 from millrace.errors import NameTakenError, PlanError
 from millrace.lang.errors import LanguageError
 from millrace.plan.bind import bind_selection, output_schema
 from millrace.plan.expressions import Literal, Parameter, walk
+from millrace.plan.levels import parameters_in
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
 from millrace.plan.relations import Relation, StreamOf
-from millrace.session.planning import planned_feed
+from millrace.session.planning import bound_any, planned_feed
 from millrace.session.query import Query
 from millrace.session.template import Template
 from millrace.session.unknown import unknown
@@ -145,18 +147,9 @@ class Registration:
             )
         if known is not None:
             raise NameTakenError(f'query "{own}" exists already')
-        nothing = Selection(feed.stream, (), Literal(False))  # no row answers it by itself
-        changes: list[dict[str, Any]] = [
-            {"do": "add feed", "feed": feed.to_json()},
-            {
-                "do": "add queries",
-                "family": Family(own, nothing).to_json(),
-                "n_rows": 1,
-                "rows": 0,
-                "names": [own],
-            },
-        ]
-        [qid] = self._session.record(changes, [_batch((), [], 1)])
+        [qid] = self._session.record(
+            *_with_query([{"do": "add feed", "feed": feed.to_json()}], feed)
+        )
         return Query(self._session, qid, own, own)
 
     def _free_name(self) -> str:
@@ -201,45 +194,59 @@ class Registration:
         return found
 
     def template(
-        self, name: str, text: str, parameters: Mapping[str, str], *, keep: int
+        self,
+        name: str,
+        asked: str | Relation | StreamOf,
+        parameters: Mapping[str, str],
+        *,
+        keep: int,
+        unbounded: bool = False,
     ) -> Template:
         """Declare a template."""
+        from millrace.lang.relational.bound import BoundRelation  # noqa: PLC0415  slow to import
+
         if not parameters:
             raise PlanError(
                 f'template "{name}" has no parameters',
                 hint="Name them with their types, or register its text with Session.query.",
             )
-        from millrace.lang.binder import bind_query  # noqa: PLC0415  slow to import
-
-        catalog = self._catalog
-        schemas = {each.name: each.schema for each in catalog.streams.values()}
-        types = self._session.function_types
-        selection = bind_query(text, schemas, types, dict(parameters))
-        schema = catalog.stream(selection.stream).schema
-        feed = FeedSpec(
-            name,
-            selection.stream,
-            output_schema(selection, schema, types),
-            "template",
-            tuple(parameters.items()),
-            keep,
-            text,
-        )
-        known = catalog.feeds.get(name)
+        bound = bound_any(asked, self._session, parameters) if isinstance(asked, str) else asked
+        if isinstance(bound, Selection):
+            feed, selection = self._selecting(name, str(asked), bound, parameters, keep), bound
+            used = _used_by(selection)
+        else:
+            feed = planned_feed(
+                name, asked, self._session, keep, unbounded=unbounded, parameters=parameters
+            )
+            selection = _nothing(feed)
+            used = set(parameters_in(bound.plan if isinstance(bound, BoundRelation) else bound))
+        known = self._catalog.feeds.get(name)
         if known is None:
-            _require_use(name, selection, list(parameters))
-            self._session.change({"do": "add feed", "feed": feed.to_json()})
-        elif (known.kind, known.parameters, known.text) != ("template", feed.parameters, text):
+            _require_use(name, used, list(parameters))
+            changes: list[dict[str, Any]] = [{"do": "add feed", "feed": feed.to_json()}]
+            self._session.record(*_with_query(changes, feed))
+        elif (known.kind, known.parameters, known.text) != (feed.kind, feed.parameters, feed.text):
             raise NameTakenError(
                 f'"{name}" exists already and is another template or query',
                 hint="Drop it first, or choose another name.",
             )
         return Template(self._session, name, selection)
 
+    def _selecting(
+        self, name: str, text: str, selection: Selection, parameters: Mapping[str, str], keep: int
+    ) -> FeedSpec:
+        """Return the feed of a template whose queries are selections."""
+        schema = self._catalog.stream(selection.stream).schema
+        answer = output_schema(selection, schema, self._session.function_types)
+        named = tuple(parameters.items())
+        return FeedSpec(name, selection.stream, answer, "template", named, keep, text)
+
     def standing(self, name: str) -> Query | Template:
         """Find what a name stands for."""
         catalog, population = self._catalog, self._session.engine.registry.population
         feed = catalog.feeds.get(name)
+        if feed is not None and feed.kind == "template" and feed.plan is not None:
+            return Template(self._session, name, _nothing(feed))
         if feed is not None and feed.kind == "template":
             return self.template(name, feed.text, dict(feed.parameters), keep=feed.keep)
         if name in population.names:
@@ -377,12 +384,31 @@ def _batch(types: tuple[str, ...], columns: list[pa.Array], n_rows: int) -> pa.R
     return pa.RecordBatch.from_arrays(columns, schema=parameter_schema(types))
 
 
-def _require_use(template: str, selection: Selection, parameters: Sequence[str]) -> None:
-    """Refuse a parameter that the text does not use: its values would mean nothing."""
+def _nothing(feed: FeedSpec) -> Selection:
+    """Return the selection of queries that a plan runs: no row answers them by itself."""
+    return Selection(feed.stream, (), Literal(False))
+
+
+def _with_query(
+    changes: list[dict[str, Any]], feed: FeedSpec
+) -> tuple[list[dict[str, Any]], list[pa.RecordBatch]]:
+    """Return changes with that of a feed's plan, if it has one: it runs as a query of that name."""
+    if feed.plan is None:
+        return changes, []
+    family = Family(feed.name, _nothing(feed)).to_json()
+    added = {"family": family, "n_rows": 1, "rows": 0, "names": [feed.name]}
+    return [*changes, {"do": "add queries", **added}], [_batch((), [], 1)]
+
+
+def _used_by(selection: Selection) -> set[int]:
     roots = [each.value for each in selection.outputs]
     roots += [] if selection.condition is None else [selection.condition]
     nodes = (each for root in roots for each in walk(root))
-    used = {each.number for each in nodes if isinstance(each, Parameter)}
+    return {each.number for each in nodes if isinstance(each, Parameter)}
+
+
+def _require_use(template: str, used: set[int], parameters: Sequence[str]) -> None:
+    """Refuse a parameter that the text does not use: its values would mean nothing."""
     for number, name in enumerate(parameters):
         if number not in used:
             raise PlanError(

@@ -133,9 +133,9 @@ class Script:
                 bound_any(query, self.session)
                 self.session.query(str(query), name=name, into=into, unbounded=unbounded)
                 return f'query "{name}" stands'
-            case CreateTemplate(name, parameters, query):
-                self._selection(query, dict(parameters))
-                self.session.template(name, str(query), dict(parameters))
+            case CreateTemplate(name, parameters, query, unbounded):
+                bound_any(query, self.session, dict(parameters))
+                self.session.template(name, str(query), dict(parameters), unbounded=unbounded)
                 return f'template "{name}" is declared'
             case InsertRows() | InsertFile() | UpdateRows() | DeleteRows():
                 return self._change_rows(statement)
@@ -314,11 +314,6 @@ class Script:
         if isinstance(bound, Selection):
             return explain_selection(self.session, bound)
         return explain_relation(self.session, bound)
-
-    def _selection(self, query: Parsed, parameters: dict[str, str]) -> Selection:
-        """Bind the query of a template, which is a selection."""
-        schemas = {name: each.schema for name, each in self.session.streams.items()}
-        return bind_query(query, schemas, self.session.function_types, parameters)
 
     def _read(self, asked: Read) -> pa.Table:
         """Answer a query over what a query, a template or a table holds now."""

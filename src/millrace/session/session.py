@@ -255,10 +255,11 @@ class Session:
     def template(
         self,
         name: str,
-        text: str,
+        text: str | Relation | StreamOf,
         parameters: Mapping[str, str] | None = None,
         *,
         keep: int = 0,
+        unbounded: bool = False,
         **more: str,
     ) -> Template:
         """Declare a query template: `:name` in its text stands for a parameter of that type.
@@ -268,14 +269,19 @@ class Session:
 
         Parameters
         ----------
+        text
+            SQL, or a plan with parameters (`millrace.plan.expressions.Parameter`).
         parameters, more
             The parameters and their types, such as `sym="text", low="double"`.
         keep
             How many rows of answers are kept for readers, beside what sinks get.
+        unbounded
+            Whether its queries may remember more and more for as long as they run.
         """
-        require_text("the text of a template", text)
+        if not isinstance(text, StreamOf | Relation):
+            require_text("the text of a template", text)
         declared = {**(parameters or {}), **more}
-        return self._registration.template(name, text, declared, keep=keep)
+        return self._registration.template(name, text, declared, keep=keep, unbounded=unbounded)
 
     def standing(self, name: str) -> Query | Template:
         """Return a handle on a query or template by its name."""

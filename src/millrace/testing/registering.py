@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from millrace.engine.feeds import KEPT_ROWS, Family, FeedSpec, Kind, parameter_schema
+from millrace.engine.feeds import KEPT_ROWS, Family, FeedSpec, Kind
+from millrace.engine.parameters import parameter_schema
 from millrace.engine.registry import Registry
 from millrace.engine.streams import StreamSpec
 from millrace.plan.bind import bind_selection, output_schema

@@ -57,8 +57,9 @@ class Ledger:
         plans = {name for name, each in feeds.items() if each.plan is not None}
         for feed, table in rows:
             if feed in plans:
-                found = self._found.setdefault(self._name(feed, None), [])
-                found += [(_sign(row), _values(row)) for row in _micros(table)]
+                for row in _micros(table):
+                    found = self._found.setdefault(self._name(feed, row.get("_query")), [])
+                    found.append((_sign(row), _values(row)))
         rows = [each for each in rows if each[0] not in plans]
         told = [answer for feed, table in rows for answer in self._rows(feed, table)]
         n_rows = Counter(name for name, _, _ in told)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
-from millrace.engine.feeds import SET, parameter_schema
+from millrace.engine.parameters import SET, parameter_schema
 from millrace.testing.slt_values import read_value
 
 _PARAMETER = re.compile(r"\s*(\w+)\s+(\w+(?:\s*\([^)]*\))?(?:\[\])?)\s*(?:,|$)")
 _ROW = re.compile(r"\s*\(((?:[^()']|'(?:[^']|'')*')*)\)\s*,?")
 _VALUE = re.compile(r"\s*(\[(?:[^\]']|'(?:[^']|'')*')*\]|[xe]?'(?:[^']|'')*'|[^\s,\[\]']+)\s*,?")
+_NAMED = re.compile(r"(?<!:):(\w+)")
 _LABEL = re.compile(r"\s*(#\d+)(.*)", re.DOTALL)
 
 
@@ -51,6 +54,27 @@ def constants_of(text: str, parameters: dict[str, str]) -> pa.Table:
             for name, column in zip(names, columns, strict=False)
         }
     )
+
+
+def written(text: str, values: Mapping[str, Any]) -> str:
+    """Write constants where a text has parameters.
+
+    >>> written("a = :x AND b IN (:some)", {"x": "it's", "some": [1, 2]})
+    "a = 'it''s' AND b IN (1, 2)"
+    """
+    return _NAMED.sub(lambda found: _spelt(values[found[1]]), text)
+
+
+def _spelt(value: object) -> str:
+    match value:
+        case list():
+            return ", ".join(map(_spelt, value))
+        case bool():
+            return str(value).upper()
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case _:
+            return str(value)
 
 
 def _values(text: str) -> list[str]:

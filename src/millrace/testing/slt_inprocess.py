@@ -58,7 +58,7 @@ class InProcessDriver:
 
     def template(self, name: str, text: str, parameters: dict[str, str]) -> None:
         """Declare a template."""
-        self._session.template(name, text, parameters)
+        self._session.template(name, text, parameters, unbounded=True)
         self._crash()
 
     def insert(self, name: str, rows: pa.Table, labels: Sequence[str]) -> None:

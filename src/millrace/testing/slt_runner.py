@@ -195,8 +195,7 @@ class Runner:
             case "template":
                 parameters = parameters_of(step.more)
                 driver.template(name, step.text, parameters)
-                selection = world.selection(step.text, parameters)
-                world.templates[name] = Template(selection, parameters)
+                world.declare_template(name, step.text, parameters)
             case "insert" | "update":
                 self._constants(step)
             case _:
@@ -220,7 +219,7 @@ class Runner:
     def _constants(self, step: Statement) -> None:
         """Insert queries into a template, or change one of them."""
         world, name = self.world, step.name
-        template = world.templates.get(name) or Template(Selection("", ()), {})
+        template = world.templates.get(name) or Template("", None, {})
         label, text = numbered(name, step.text)
         try:
             table = constants_of(text, template.parameters)
@@ -236,7 +235,7 @@ class Runner:
             self.driver.insert(name, table, labels)
             template.n_inserted += table.num_rows
         for each, row in zip(labels, table.to_pylist(), strict=True):
-            world.ask(each, template.selection, dict(enumerate(row.values())))
+            world.ask_with(each, template, row)
 
     def _end(self, step: Statement) -> None:
         """Pause, resume, delete or drop."""

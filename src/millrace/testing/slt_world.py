@@ -21,6 +21,7 @@ from millrace.schema import type_named
 from millrace.testing.oracle.epochs import Asked, Epoch, Row, outcome_of
 from millrace.testing.oracle.selections import Standing
 from millrace.testing.slt import TIME
+from millrace.testing.slt_constants import written
 from millrace.testing.slt_functions import FUNCTIONS
 from millrace.testing.slt_plans import KnownPlan, answers_of, signed
 
@@ -42,9 +43,13 @@ class Known:
 
 @dataclass(slots=True)
 class Template:
-    """A template: its parameters, and how many queries were ever inserted."""
+    """A template: its parameters, and how many queries were ever inserted.
 
-    selection: Selection
+    If its queries are more than selections, there is only its text.
+    """
+
+    text: str
+    selection: Selection | None
     parameters: dict[str, str]
     n_inserted: int = 0
 
@@ -71,11 +76,20 @@ class World:
         times = dict.fromkeys(schemas, TIME)
         return bind_any(text, declared, times=times, parameters=parameters or {})
 
-    def selection(self, text: str, parameters: Mapping[str, str]) -> Selection:
-        """Bind the text of a template, which is a selection."""
+    def declare_template(self, name: str, text: str, parameters: dict[str, str]) -> None:
+        """Take in a template."""
         found = self.bound(text, parameters)
-        assert isinstance(found, Selection), "a template is a selection"
-        return found
+        selection = found if isinstance(found, Selection) else None
+        self.templates[name] = Template(text, selection, parameters)
+
+    def ask_with(self, name: str, template: Template, values: Mapping[str, Any]) -> None:
+        """Take in a query of a template; one that is more than a selection is asked as a text."""
+        if template.selection is not None:
+            self.ask(name, template.selection, dict(enumerate(values.values())))
+            return
+        bound = self.bound(written(template.text, values))
+        assert not isinstance(bound, Selection), "constants make no selection of it"
+        self.ask_plan(name, bound)
 
     def ask_plan(self, name: str, bound: BoundRelation) -> None:
         """Take in a query that is more than a selection."""
@@ -121,7 +135,7 @@ class World:
 
     def of_template(self, name: str) -> list[str]:
         """Return the queries of a template, oldest first."""
-        return [each for each in self.queries if each.startswith(f"{name}#")]
+        return [each for each in (*self.queries, *self.plans) if each.startswith(f"{name}#")]
 
     def outcome(self) -> list[dict[str, list[Answer]]]:
         """Ask the oracle what each selection answers in each instant, `!` and why if it fails."""

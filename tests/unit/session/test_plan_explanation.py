@@ -176,13 +176,55 @@ def test_an_error_shows_its_place_in_the_script(script: DryScript) -> None:
     assert (refused.value.code, refused.value.line, refused.value.column) == ("CQL002", 2, 10)
 
 
-def test_a_template_is_a_selection(script: DryScript) -> None:
-    with pytest.raises(MillraceError):
+def test_a_template_says_where_its_parameters_join(script: DryScript) -> None:
+    told(
+        script,
+        "CREATE QUERY TEMPLATE busy (n int) AS SELECT symbol, count(*) AS n "
+        "FROM trades [RANGE 5 MINUTES] GROUP BY symbol HAVING count(*) > :n",
+    )
+    told(script, "INSERT INTO busy (n) VALUES (1), (2), (3)")
+
+    shown = told(script, "EXPLAIN QUERY busy")
+
+    assert 'shared   by 3 standing queries of template "busy"' in shown
+    assert "p0 is :n" in shown
+    joined, grouped = shown.index("AND #1 > #q.p0"), shown.index("aggregate by #b.birth")
+    assert joined < grouped
+    assert "rows are spread, #queries everywhere, trades by symbol" in shown
+
+
+def test_a_parameter_that_a_column_equals_spreads_the_queries(script: DryScript) -> None:
+    told(
+        script,
+        "CREATE QUERY TEMPLATE counts (sym text) AS "
+        "SELECT count(*) AS n FROM trades [RANGE 5 MINUTES] WHERE symbol = :sym",
+    )
+
+    assert "#queries by p0, trades by symbol" in told(script, "EXPLAIN QUERY counts")
+
+
+def test_a_template_that_would_remember_all_rows_is_refused(script: DryScript) -> None:
+    with pytest.raises(MillraceError, match="remember more and more") as refused:
         told(
             script,
-            "CREATE QUERY TEMPLATE t (low double) AS "
-            "SELECT count(*) AS n FROM trades WHERE price > :low",
+            "CREATE QUERY TEMPLATE seen (low double) AS "
+            "SELECT DISTINCT symbol FROM trades WHERE price > :low",
         )
+
+    assert 'every row of "trades"' in refused.value.detail
+    told(
+        script,
+        "CREATE QUERY TEMPLATE seen (low double) WITH (unbounded = allowed) AS "
+        "SELECT DISTINCT symbol FROM trades WHERE price > :low",
+    )
+
+
+def test_a_query_may_be_allowed_to_remember_all_rows(script: DryScript) -> None:
+    text = "AS SELECT a.symbol FROM trades a, trades b WHERE a.symbol = b.symbol"
+    with pytest.raises(MillraceError, match="remember more and more"):
+        told(script, f"CREATE QUERY pairs {text}")
+
+    assert told(script, f"CREATE QUERY pairs WITH (unbounded = allowed) {text}")
 
 
 def test_commands_take_scripts_with_such_queries(

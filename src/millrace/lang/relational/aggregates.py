@@ -19,6 +19,7 @@ from typing import get_args
 import pyarrow as pa
 from sqlglot import exp
 
+from millrace.lang.cursor import CONSTANT
 from millrace.lang.errors import LanguageError, Span
 from millrace.lang.refusals import NOT_YET, keyword, only
 from millrace.lang.relational.context import Environment, Rows
@@ -165,6 +166,7 @@ class Calls:
         plain = isinstance(node, exp.Literal) and not node.is_string
         if not plain or not 0 <= Decimal(node.this) <= 1:
             hint = "Write a number such as 0.9."
+            hint = CONSTANT if isinstance(node, exp.Placeholder) else hint
             raise self._fault(
                 node, "the fraction is a number from 0 to 1", code="CQL032", hint=hint
             )

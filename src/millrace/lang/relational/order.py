@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from millrace.lang.cursor import CONSTANT
 from millrace.lang.errors import LanguageError
 from millrace.lang.refusals import keyword, only
 from millrace.lang.relational.context import Environment, Rows
@@ -101,5 +102,6 @@ def _count(clause: exp.Expr, word: str, least: int, env: Environment) -> int:
     plain = isinstance(node, exp.Literal) and not node.is_string and node.this.isdecimal()
     if not plain or not least <= int(node.this) < 2**63:
         message = f"{word} must be a whole number of at least {least}"
-        raise env.text.fault(node, message, code="CQL014")
+        hint = CONSTANT if isinstance(node, exp.Placeholder) else ""
+        raise env.text.fault(node, message, code="CQL014", hint=hint)
     return int(node.this)

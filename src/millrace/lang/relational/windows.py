@@ -6,9 +6,13 @@ from sqlglot import exp
 
 from millrace.lang.relational.context import Environment
 from millrace.lang.relational.frame import Frame, Item, Visible
+from millrace.lang.translate import Translator
 from millrace.lang.trees import CqlWindow
+from millrace.plan.expressions import Arithmetic, Expression, Literal, Parameter
 from millrace.plan.relations import Window
+from millrace.plan.types import kind_of
 from millrace.schema import Column as Field
+from millrace.schema import type_named
 from millrace.time import print_duration
 
 UNBOUNDED = Window("range")
@@ -25,7 +29,7 @@ def window_of(
         The stream's own name and the one that the query gives it, either of which may stand
         before a column of PARTITION BY.
     """
-    kind, size, slide = (node.args.get(each) for each in ("kind", "size", "slide"))
+    kind, slide, size = node.args["kind"], node.args.get("slide"), _size(node, env)
     _check_slide(node, env)
     match kind:
         case "NOW":
@@ -41,9 +45,26 @@ def window_of(
             return Window("rows", size, slide, tuple(dict.fromkeys(by)))
 
 
+def _size(node: CqlWindow, env: Environment) -> int | Expression | None:
+    """Return the size of a window; a parameter counts rows, or units of time."""
+    size: int | exp.Placeholder | None = node.args.get("size")
+    if not isinstance(size, exp.Placeholder):
+        return size
+    text = env.text
+    found = Translator(Frame(text.source), text.parameters, text.source, text.notes)
+    value = found.expression(size)
+    assert isinstance(value, Parameter), "a placeholder is a parameter"
+    if kind_of(type_named(value.type)) != "integer":
+        hint = "Declare the parameter as an int or a bigint."
+        message = f'parameter ":{size.name}" is {value.type} where a window has a whole number'
+        raise text.fault(size, message, code="CQL032", hint=hint)
+    unit = node.args.get("unit") or 1
+    return value if unit == 1 else Arithmetic("*", value, Literal(unit))
+
+
 def _check_slide(node: CqlWindow, env: Environment) -> None:
     size, slide = node.args.get("size"), node.args.get("slide")
-    if slide is None:
+    if slide is None or isinstance(size, exp.Placeholder):
         return
     if slide < 1:
         hint = "Leave SLIDE out, so that the window moves all the time."

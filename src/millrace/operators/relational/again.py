@@ -38,14 +38,16 @@ class Recipe:
 def lasting(window: Windowed) -> bool:
     """Say whether the window's rows come with their elements, and can be made again of them."""
     by = window.window
-    return (
-        isinstance(window.stream, Source) and by.kind == "range" and by.slide is None and not by.lag
-    )
+    constant = by.size is None or isinstance(by.size, int)
+    moving = by.slide is not None or by.lag
+    return isinstance(window.stream, Source) and by.kind == "range" and constant and not moving
 
 
 def reach_of(window: Windowed) -> int | None:
     """Return how long before an instant an element may lie whose row goes at it or later."""
-    return None if window.window.size is None else window.window.size + 1
+    size = window.window.size
+    assert size is None or isinstance(size, int), "a window that is read again has a constant size"
+    return None if size is None else size + 1
 
 
 def stream_of(window: Windowed) -> str:

@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from millrace.kernels.arrays import Bools, Ints
 from millrace.kernels.sorted_keys import distinct
+from millrace.operators.evaluate import evaluate
 from millrace.operators.relational.equal import hashes_of, numbered
 from millrace.operators.relational.state import State, state_rows, state_schema
 from millrace.operators.relational.timed import OPEN, Timed, concat_rows, take_rows
+from millrace.operators.vectors import as_array
 from millrace.plan.relations import Window
 
 
@@ -23,6 +25,16 @@ def ceiling(values: Ints, step: int) -> Ints:
     """Round up to multiples of `step`."""
     rounded: Ints = -(-values // step) * step
     return rounded
+
+
+def sizes_of(window: Window, rows: pa.RecordBatch) -> Ints:
+    """Return how large the window is for each element."""
+    if isinstance(window.size, int):
+        return np.full(rows.num_rows, window.size)
+    assert window.size is not None, "the window has a size"
+    sizes = as_array(evaluate(window.size, rows, {}), rows.num_rows)
+    found: Ints = sizes.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return found
 
 
 def by_time(window: Window, rows: pa.RecordBatch, times: Ints) -> Timed:
@@ -34,7 +46,8 @@ def by_time(window: Window, rows: pa.RecordBatch, times: Ints) -> Timed:
         seen &= times <= window.until
     starts, ends = times + window.lag, np.full(len(times), OPEN)
     if window.size is not None:
-        ends = times + window.size + (window.slide is None)  # without a slide both ends count
+        both_ends = window.slide is None
+        ends = times + sizes_of(window, rows) + both_ends
     if window.slide is not None:
         starts = ceiling(starts, window.slide)
         ends = ends if window.size is None else ceiling(ends, window.slide)
@@ -79,7 +92,7 @@ class RowsWindow:
         highest = np.zeros(int(parts.max(initial=-1)) + 1, np.int64)
         np.maximum.at(highest, parts[:n_old], old_positions)
         positions = np.concatenate((old_positions, _counted(parts[n_old:], highest)))
-        starts, ends = self._ends(parts, positions, instants)
+        starts, ends = self._ends(parts, positions, instants, everything)
 
         new = np.arange(len(parts)) >= n_old
         slide = self.window.slide or 1
@@ -121,7 +134,9 @@ class RowsWindow:
             state.add(self.name, state_rows(stored, key_hashes, forever, remembered, change[at]))
         return Timed.concat(told, self.schema)
 
-    def _ends(self, parts: Ints, positions: Ints, instants: Ints) -> tuple[Ints, Ints]:
+    def _ends(
+        self, parts: Ints, positions: Ints, instants: Ints, rows: pa.RecordBatch
+    ) -> tuple[Ints, Ints]:
         """Return when each row appears and when it is pushed out, OPEN if not yet."""
         order = np.lexsort((positions, parts))
         n_parts = int(parts.max(initial=-1)) + 1
@@ -142,7 +157,8 @@ class RowsWindow:
         starts = instant_of(ceiling(positions, slide))
         if self.window.size is None:
             return starts, np.full(len(parts), OPEN)
-        return starts, instant_of(ceiling(positions + self.window.size, slide))
+        sizes = sizes_of(self.window, rows)
+        return starts, instant_of(ceiling(positions + sizes, slide))
 
 
 def _remembered(schema: pa.Schema) -> pa.Schema:

@@ -49,7 +49,7 @@ class Instants:
 def _ends(window: Window, at: int) -> Iterator[int]:
     """Yield when an element may come into a window, and when it may leave."""
     ends = [at, at + window.lag]
-    if window.kind == "range" and window.size is not None:
+    if window.kind == "range" and isinstance(window.size, int):
         ends += [at + window.size, at + window.size + 1]
     yield from ends
     if window.kind == "range" and window.slide is not None:

@@ -31,6 +31,7 @@ from millrace.plan.relations import (
     StreamOf,
     Table,
     Top,
+    Window,
     Windowed,
 )
 from millrace.schema import Schema
@@ -68,6 +69,8 @@ class Definition:
     outer: Row = field(default_factory=dict)
     begin: int = 0
     """The first instant: no relation has a row before it, so all that is there then is new."""
+    parameters: Mapping[int, Any] = field(default_factory=dict)
+    """The values of parameters: of a query of a family, written as constants."""
     _told: dict[tuple[Stream, int], list[Element]] = field(default_factory=dict)
     _bags: dict[tuple[Relation, int], Counter[Bagged]] = field(default_factory=dict)
     _schemas: dict[tuple[Relation, Schema | None], Schema] = field(default_factory=dict)
@@ -152,10 +155,17 @@ class Definition:
 
     def _leaf(self, node: Windowed | Table, at: int) -> list[Row]:
         if isinstance(node, Windowed):
-            rows = seen(node.window, self.stream(node.stream, at), at)
+            rows = seen(self._window(node.window), self.stream(node.stream, at), at)
         else:
             rows = self._table(node.name, at)
         return [{f"{node.alias}.{name}": row[name] for name in row} for row in rows]
+
+    def _window(self, window: Window) -> Window:
+        """Return a window of a constant size."""
+        if window.size is None or isinstance(window.size, int):
+            return window
+        world = World(Schema.of("nothing int"), self.parameters)
+        return replace(window, size=int(str(value_of(window.size, {}, world))))
 
     def _table(self, name: str, at: int) -> list[Row]:
         names = self.declared.tables[name].names
@@ -287,7 +297,7 @@ class Definition:
     def _reading(self, given: Relation) -> Reading:
         """Return what tells values of expressions over rows of a relation."""
         visible = self.declared.visible(self._schema(given))
-        world = World(visible, types=self.declared.functions)
+        world = World(visible, self.parameters, types=self.declared.functions)
         return lambda node, row: value_of(node, {**self.outer, **row}, world)
 
     def _schema(self, node: Relation) -> Schema:

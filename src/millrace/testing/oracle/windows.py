@@ -30,7 +30,8 @@ def _within(window: Window, when: int, at: int) -> bool:
     """
     if window.slide is not None:
         at = at // window.slide * window.slide
-    first = None if window.size is None else at - window.size + (window.slide is not None)
+    size = _constant(window)
+    first = None if size is None else at - size + (window.slide is not None)
     return (
         (first is None or first <= when)
         and (window.since is None or window.since <= when)
@@ -43,5 +44,11 @@ def _last_rows(window: Window, rows: list[Row]) -> list[Row]:
     n_rows = len(rows)
     if window.slide is not None:
         n_rows = n_rows // window.slide * window.slide
-    first = 0 if window.size is None else max(n_rows - window.size, 0)
+    size = _constant(window)
+    first = 0 if size is None else max(n_rows - size, 0)
     return rows[first:n_rows]
+
+
+def _constant(window: Window) -> int | None:
+    assert window.size is None or isinstance(window.size, int), "parameters have their values here"
+    return window.size

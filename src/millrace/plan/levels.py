@@ -1,0 +1,128 @@
+"""What the plan of a family may name beside streams and tables, and what its relations depend on.
+
+    #queries   qid   birth   p0   p1 ...      the queries that stand, a row of parameters each
+    #births    birth                          those that began together
+    elements   ...   #birth                   the birth that sees the element
+
+A relation depends on nothing but tables, on elements of streams, or on parameters. That is its
+*level*: there is one such relation for all queries, one for each birth, or one for each query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from enum import IntEnum
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from millrace.plan.declared import Declared
+from millrace.plan.expressions import (
+    Arithmetic,
+    Column,
+    Expression,
+    Literal,
+    Parameter,
+    walk,
+)
+from millrace.plan.fold import fold, rebuilt
+from millrace.plan.relations import Relation, Source, Stream, Window, Windowed
+from millrace.plan.scopes import inputs, own_expressions, relations_in
+from millrace.schema import Column as Field
+from millrace.schema import Schema
+
+QUERIES, BIRTHS = "#queries", "#births"
+"""The tables of a family: its queries with their parameters, and their births."""
+QUERY, BIRTH = "qid", "birth"
+SEEN_FROM = "#birth"
+"""The column of an element that says for which birth it is."""
+BIRTHS_SCHEMA = Schema((Field(BIRTH, pa.int64()),))
+QUERIES_AS, BIRTHS_AS = "#q", "#b"
+"""What the tables are called in plans."""
+GREATEST_SIZE = 2**60
+"""How large a window may be by a parameter, so that instants stay within 64 bits."""
+
+
+class Level(IntEnum):
+    """What a relation depends on."""
+
+    ALL = 0
+    BIRTH = 1
+    QUERY = 2
+
+
+Types: TypeAlias = Sequence[pa.DataType]
+
+
+def family_declared(declared: Declared, types: Types) -> Declared:
+    """Return what the plan of a family with parameters of these types may name."""
+    seen = Field(SEEN_FROM, pa.int64())
+    streams = {name: Schema((*each, seen)) for name, each in declared.streams.items()}
+    tables = {**declared.tables, QUERIES: queries_schema(types), BIRTHS: BIRTHS_SCHEMA}
+    return replace(declared, streams=streams, tables=tables)
+
+
+def queries_schema(types: Types) -> Schema:
+    """Return the columns of a family's queries: the id, the birth, and the parameters."""
+    parameters = (Field(f"p{at}", each) for at, each in enumerate(types))
+    return Schema((Field(QUERY, pa.int64()), Field(BIRTH, pa.int64()), *parameters))
+
+
+def level_of(node: Relation) -> Level:
+    """Say what a relation depends on."""
+    if any(map(has_parameter, own_expressions(node))):
+        return Level.QUERY
+    if isinstance(node, Windowed):
+        return _level_of_window(node)
+    return max((level_of(each) for each in inputs(node)), default=Level.ALL)
+
+
+def _level_of_window(node: Windowed) -> Level:
+    size = node.window.size
+    if size is not None and not isinstance(size, int):
+        return Level.QUERY
+    if isinstance(node.stream, Source):
+        return Level.BIRTH
+    return max(Level.BIRTH, level_of(node.stream.relation))
+
+
+def has_parameter(node: Expression) -> bool:
+    """Say whether an expression depends on a parameter."""
+    return any(isinstance(each, Parameter) for each in walk(node))
+
+
+def of_columns(node: Expression) -> Expression:
+    """Return an expression over a query's row of parameters."""
+
+    def column(each: Expression, operands: list[Expression]) -> Expression:
+        if isinstance(each, Parameter):
+            return Column(f"{QUERIES_AS}.p{each.number}")
+        return rebuilt(each, operands)
+
+    return fold(node, column)
+
+
+def parameters_in(plan: Relation | Stream) -> Iterator[int]:
+    """Yield the numbers of the parameters that a plan names."""
+    for node in relations_in(plan):
+        size = node.window.size if isinstance(node, Windowed) else None
+        sizes = [] if size is None or isinstance(size, int) else [size]
+        for value in (*own_expressions(node), *sizes):
+            yield from (each.number for each in walk(value) if isinstance(each, Parameter))
+
+
+def sizes_in(plan: Relation | Stream) -> Iterator[tuple[str, int, int]]:
+    """Yield the parameters of a family's plan that are sizes of windows, and their bounds.
+
+    A parameter is named by its column in the table of queries; the bounds are included.
+    """
+    for node in relations_in(plan):
+        match node:
+            case Windowed(_, Window(kind, Column(name))):
+                unit = 1
+            case Windowed(_, Window(kind, Arithmetic("*", Column(name), Literal(int(unit))))):
+                pass
+            case _:
+                continue
+        yield name.removeprefix(f"{QUERIES_AS}."), int(kind == "rows"), GREATEST_SIZE // unit
