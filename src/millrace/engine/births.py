@@ -31,12 +31,14 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.engine.decision import Decision
+from millrace.engine.elements import StoredElements, as_elements
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.plan_stores import EPOCH
 from millrace.engine.progress import Progress, frontier
 from millrace.engine.query_rows import BORN, queries_spec
 from millrace.engine.table_changes import Place, of_place
 from millrace.engine.tables import COPIES, SEQUENCE, TableFile, consolidated, read_changes
-from millrace.kernels.arrays import Ints
+from millrace.kernels.arrays import Hashes, Ints
 from millrace.operators.relational.slab import Elements
 from millrace.operators.relational.timed import OPEN, rows_of, take_rows
 from millrace.plan.levels import BIRTH, BIRTHS_SCHEMA, QUERY, SEEN_FROM
@@ -224,6 +226,23 @@ class Births:
         columns = [*taken.columns, pa.array(untils[births])]
         names = [*taken.schema.names, SEEN_FROM]
         return Elements(rows_of(columns, names, len(rows)), elements.times[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class SeenByBirths:
+    """The elements that the births of a family have seen, once for each that has."""
+
+    stored: StoredElements
+    births: Births
+
+    def between(self, stream: str, begin: int, end: int) -> Elements:
+        """Return those whose time is in [begin, end)."""
+        table = self.stored.before(stream, begin, end)
+        return self.births.seen(as_elements(table), table.column(EPOCH).to_numpy())
+
+    def of(self, stream: str, keys: Hashes, after: int) -> Elements:
+        """Families do not look for elements by their keys."""
+        raise NotImplementedError(stream, keys, after)
 
 
 def births_now(feed: FeedSpec, decision: Decision, progress: Progress) -> Births:

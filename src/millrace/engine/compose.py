@@ -68,10 +68,20 @@ def compose(
         added=_added(placed),
         facts={
             **_facts(manifest, catalog, decision, tallies),
+            "reaches": _reaches(manifest, catalog, ordered),
             **_verdicts(manifest, suspended),
             "counts": _counts(manifest, tallies),
         },
     )
+
+
+def _reaches(manifest: Manifest, catalog: Catalog, receipts: list[Receipt]) -> dict[str, int]:
+    """Return how far back plans read elements, where the queries of a family say so."""
+    known = facts.reaches(manifest, catalog)
+    found = {str(catalog.feeds[name].number): reach for name, reach in known.items()}
+    for receipt in receipts:
+        found |= {str(number): reach for number, reach in receipt.reaches.items()}
+    return found
 
 
 def _ordered(receipts: list[Receipt]) -> list[Receipt]:

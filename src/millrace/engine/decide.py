@@ -88,7 +88,7 @@ def horizons(
     marks = facts.watermarks(manifest, catalog)
     found = {DEAD_LETTERS: clock - keep_rejected}
     frontiers = facts.frontiers(manifest, catalog)
-    found |= element_horizons(catalog, frontiers)
+    found |= element_horizons(catalog, frontiers, facts.reaches(manifest, catalog))
     for name, begin in frontiers.items():
         for store, _ in state_stores(catalog.feeds[name], catalog):
             found[store] = begin

@@ -55,14 +55,18 @@ class StoredElements:
 
     def between(self, stream: str, begin: int, end: int) -> Elements:
         """Return those before the slab whose time is in [begin, end)."""
-        return self._elements(stream, self._read(stream, (begin, min(end, self.begin))))
+        return as_elements(self.before(stream, begin, end))
+
+    def before(self, stream: str, begin: int, end: int) -> pa.Table:
+        """Return what `between` does, with the columns `_time` and `_epoch`."""
+        return self._seen(stream, self._read(stream, (begin, min(end, self.begin))))
 
     def of(self, stream: str, keys: Hashes, after: int) -> Elements:
         """Return those before the slab of some keys, whose time is greater than `after`."""
         pieces = [each for each in self._pieces(stream) if each.max_time > after]
         tables = [read_keys(self.root, piece, keys, after) for piece in pieces]
         past = [each.filter(pa.array(_times(each) < self.begin)) for each in tables]
-        return self._elements(stream, past)
+        return as_elements(self._seen(stream, past))
 
     def _pieces(self, stream: str) -> Sequence[Piece]:
         return self.held.get(self.stores[stream].name, ())
@@ -74,9 +78,6 @@ class StoredElements:
             for piece in self._pieces(stream)
             if piece.min_time < times[1] and piece.max_time >= times[0]
         ]
-
-    def _elements(self, stream: str, tables: Sequence[pa.Table]) -> Elements:
-        return as_elements(self._seen(stream, tables))
 
     def _seen(self, stream: str, tables: Sequence[pa.Table]) -> pa.Table:
         """Leave out what came before the plan; give the rows of the stream, with their times."""

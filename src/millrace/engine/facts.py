@@ -10,6 +10,7 @@ entered      number of a feed -> the first epoch whose rows its plan sees
 taken        number of a feed -> the last change of the registry whose tables its plan has seen
 earliest     number of a feed -> the least time of what waits for a plan that has not begun, us
 births       number of a feed -> which queries of its family began together, and what they have seen
+reaches      number of a feed -> how far back its plan reads elements, where its queries say so, us
 suspended    query id -> why and since when it does not run
 query        Spark's id of the streaming query that this root belongs to
 digests      the last epochs with the digests of their inputs
@@ -62,6 +63,11 @@ def taken(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
 def earliest(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
     """Return the least times of what waits for plans that have not begun."""
     return _of_plans("earliest", manifest, catalog)
+
+
+def reaches(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
+    """Return how far back plans read elements whose queries say so."""
+    return _of_plans("reaches", manifest, catalog)
 
 
 def births(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:

@@ -96,18 +96,24 @@ def readers_of(stream: str, catalog: Catalog, decision: Decision) -> dict[str, E
     }
 
 
-def element_horizons(catalog: Catalog, frontiers: Mapping[str, int]) -> dict[str, int]:
-    """Return, for stores of elements, the time before which no plan reads them any more."""
+def element_horizons(
+    catalog: Catalog, frontiers: Mapping[str, int], reaches: Mapping[str, int]
+) -> dict[str, int]:
+    """Return, for stores of elements, the time before which no plan reads them any more.
+
+    `reaches` says how far back those plans read elements whose queries say so.
+    """
     found, endless = dict[str, int](), set[str]()
     for feed in catalog.plans():
         if catalog.born.get(feed.name) == ():
             continue  # a family without queries does not run
         reached = frontiers.get(feed.name)
         for store in element_stores(feed, catalog):
-            if reached is None or store.reach is None:
+            reach = reaches.get(feed.name) if store.reach is None else store.reach
+            if reached is None or reach is None:
                 endless.add(store.name)
             else:
-                horizon = reached - store.reach
+                horizon = reached - reach
                 found[store.name] = min(found.get(store.name, horizon), horizon)
     return {name: each for name, each in found.items() if name not in endless}
 

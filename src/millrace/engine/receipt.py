@@ -59,7 +59,8 @@ class Receipt:
     """What one shard did in one epoch.
 
     `written` lists its runs; one without a piece is in `inline`, under its label. `work` is what
-    the operators of plans did, by the numbers of their feeds.
+    the operators of plans did, by the numbers of their feeds, and `reaches` how far back those read
+    elements whose queries say so.
     """
 
     shard: int
@@ -70,6 +71,7 @@ class Receipt:
     seconds: Mapping[str, float] = field(default_factory=dict)
     bytes_written: int = 0
     work: Mapping[int, Work] = field(default_factory=dict)
+    reaches: Mapping[int, int] = field(default_factory=dict)
 
     def following(self, earlier: Receipt) -> Receipt:
         """Return one receipt for this stage of an epoch and those before it."""
@@ -86,6 +88,7 @@ class Receipt:
                 number: {**earlier.work.get(number, {}), **self.work.get(number, {})}
                 for number in (*earlier.work, *self.work)
             },
+            {**earlier.reaches, **self.reaches},
         )
 
     def pack(self) -> bytes:
@@ -98,6 +101,7 @@ class Receipt:
             "seconds": dict(self.seconds),
             "bytes_written": self.bytes_written,
             "work": [[number, each] for number, each in self.work.items()],
+            "reaches": [*self.reaches.items()],
         }
         sections = [(name, pack_table(table)) for name, table in self.inline.items()]
         return b"".join(container.pack(meta, sections))
@@ -119,4 +123,5 @@ class Receipt:
             meta["seconds"],
             meta["bytes_written"],
             dict(meta["work"]),
+            dict(meta["reaches"]),
         )

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from millrace.engine.births import Births, births_now, gone, placed
+from millrace.engine.births import Births, SeenByBirths, births_now, gone, placed
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.elements import StoredElements, as_elements, stored, with_epoch
@@ -71,7 +71,8 @@ class Sent:
 class Moved:
     """What plans have made in one shard: rows for stores and other shards, queries that failed.
 
-    `work` is what their operators did, by the number of the feed.
+    `work` is what their operators did, by the number of the feed, and `reaches` how far back those
+    read elements whose queries say so.
     """
 
     rows: dict[str, list[pa.Table]] = field(default_factory=dict)
@@ -79,6 +80,7 @@ class Moved:
     failures: list[Failure] = field(default_factory=list)
     n_results: int = 0
     work: dict[int, Work] = field(default_factory=dict)
+    reaches: dict[int, int] = field(default_factory=dict)
 
     def add(self, store: str, table: pa.Table) -> None:
         """Keep rows for a store."""
@@ -90,6 +92,7 @@ class Moved:
         self.n_results += other.n_results
         self.sent += other.sent
         self.work.update(other.work)
+        self.reaches.update(other.reaches)
         for store, tables in other.rows.items():
             self.rows.setdefault(store, []).extend(tables)
 
@@ -212,7 +215,7 @@ class Running:
             state,
             first=not since.begun,
             functions=self.functions,
-            past=past,
+            past=past if since.births is None else SeenByBirths(past, since.births),
         )
         plan, run = compiled(feed, self.catalog), Run(slab)
         if feed.plan.hops and self.keys != EVERYTHING:
@@ -225,6 +228,8 @@ class Running:
                     told, keys = self._heard(feed, told, queries)
                 self._tell(feed, keys, each, told, moved)
         moved.work[feed.number] = run.meter.done
+        if run.reach is not None:
+            moved.reaches[feed.number] = run.reach
         for store, batches in state.added.items():
             for batch in batches:
                 moved.add(store, pa.Table.from_batches([batch]))

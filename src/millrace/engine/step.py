@@ -93,6 +93,7 @@ def step(
             "write": time.perf_counter() - merged_at,
         },
         work=moved.work,
+        reaches=moved.reaches,
     )
     for each in arrived:
         if each.kind == kinds.RECEIPT:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from millrace.plan.push import Pushing
 from millrace.plan.relation_types import relation_schema
 from millrace.plan.relations import Relation, Source, Stream, StreamOf, Table, Windowed
 from millrace.plan.scopes import expressions_within, relations_in
+from millrace.plan.sizing import sizing
 from millrace.plan.stages import Staging
 from millrace.plan.unnest import Unnesting
 from millrace.schema import type_name
@@ -89,7 +90,7 @@ def planned_feed(
         None if columns is None else tuple(sorted(columns.items())),
         functions,
         tables,
-        again=session.engine.settings.again and parameters is None,
+        again=session.engine.settings.again and _reads_again(streams, parameters),
         hops=hops,
         parameters=None if parameters is None else tuple(parameters.values()),
         horizon=lasting,
@@ -98,6 +99,11 @@ def planned_feed(
     kind: Kind = "query" if parameters is None else "template"
     named = tuple((parameters or {}).items())
     return FeedSpec(name, sources[0], answer, kind, named, keep, text, plan=spec)
+
+
+def _reads_again(streams: Sequence[StreamOf], parameters: Mapping[str, str] | None) -> bool:
+    """Say whether a plan can read elements again: of a family, one that is told all at once."""
+    return parameters is None or all(sizing(each) is not None for each in streams)
 
 
 def declared_in(session: Session) -> Declared:

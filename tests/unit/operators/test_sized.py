@@ -52,9 +52,9 @@ def told(elements: list[Any], windows: list[Any], ticks: list[int]) -> list[tupl
     )
     timed = Timed(rows, ints(times), np.full(len(times), OPEN), np.ones(len(times), np.int64))
     sizes = Sizes(
-        rows_of([], [], len(windows)),
         ints([each[0] for each in windows]),
         ints([each[1] for each in windows]),
+        np.ones((len(windows), len(ticks)), np.bool_),
     )
     aggregates = (Aggregate("n", "count"), Aggregate("s", "sum", Column("v")))
     types, operands = (pa.int64(), pa.float64()), (None, pa.float64())

@@ -34,6 +34,7 @@ from millrace.operators.relational.places import Places
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.streams import Changes, Net, Repeating
 from millrace.operators.relational.sweep import Sweep, distinct, set_operator
+from millrace.operators.relational.ticking import Ticking
 from millrace.operators.relational.timed import OPEN, Timed, rows_of
 from millrace.operators.relational.top import TopRows
 from millrace.operators.relational.totals import Totals
@@ -44,7 +45,8 @@ from millrace.plan.bind import type_of
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Column, Expression
 from millrace.plan.growth import monotonic
-from millrace.plan.placement import FIRST, Placing
+from millrace.plan.levels import QUERIES, QUERIES_AS
+from millrace.plan.placement import EVERYWHERE, FIRST, Placing
 from millrace.plan.relation_types import aggregate_type, relation_schema, stream_schema
 from millrace.plan.relations import (
     Aggregate,
@@ -66,6 +68,7 @@ from millrace.plan.relations import (
     Windowed,
 )
 from millrace.plan.scopes import inputs
+from millrace.plan.sizing import ADDED, Sizing, sizing
 from millrace.plan.stages import stage_of
 from millrace.schema import Schema
 
@@ -82,7 +85,6 @@ Kept = TypeVar("Kept", bound=Operator)
 Makes = Callable[["Run"], Timed]
 Tells = Callable[["Run"], Elements]
 
-_ADDED = ("count", "sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
 _OF_ONE = ("min", "max", "first", "last")
 """Aggregates to which it makes no difference how often a value is there."""
 _VALUE = "#value"
@@ -98,6 +100,8 @@ class Run:
     changes: dict[Relation, Net] = field(default_factory=dict)
     meter: Meter = field(default_factory=Meter)
     again: Again = field(init=False)
+    reach: int | None = None
+    """How far back elements are read for the queries of a family, if they say so."""
 
     def __post_init__(self) -> None:
         self.again = Again(self.slab)
@@ -128,6 +132,7 @@ class Plan:
         self._recipes: dict[Relation, Recipe] = {}
         self._read: dict[Windowed, bool] = {}
         self._gone: set[Relation] = set()
+        self._endless: set[str] = set()
         self._places = Places(None if columns is None else Placing(declared, columns))
         self._relations: dict[Relation, Makes] = {}
         self._streams: dict[Stream, Tells] = {}
@@ -148,7 +153,7 @@ class Plan:
             reach, known = reach_of(window), found.get(stream_of(window), 0)
             widest = None if reach is None or known is None else max(reach, known)
             found[stream_of(window)] = widest
-        return found
+        return {**found, **dict.fromkeys(self._endless)}
 
     @cached_property
     def keyed(self) -> frozenset[str]:
@@ -200,7 +205,7 @@ class Plan:
         return run.streams[node]
 
     def _add_stream(self, node: Stream) -> None:
-        if isinstance(node, StreamOf):
+        if isinstance(node, StreamOf) and self._sizing(node) is None:
             self._add(node.relation)
         if node not in self._streams:
             name = f"s{len(self._streams)}"
@@ -224,6 +229,8 @@ class Plan:
         match node:
             case Source(source):
                 return lambda run: _plain(run.slab.streams[source])
+            case StreamOf() if (found := self._sizing(node)) is not None:
+                return self._ticking(found, node, name)
             case StreamOf(kind, relation, every):
                 schema, place = self._schema(relation).to_arrow(), self._places.of(relation)
                 if kind != "rstream":
@@ -233,6 +240,27 @@ class Plan:
                 return lambda run: telling.step(given(run), run.slab)
             case _:
                 assert_never(node)
+
+    def _sizing(self, node: StreamOf) -> Sizing | None:
+        """Return how all queries of a family are told at once, if they can be."""
+        spread = self._columns is not None and self._columns.get(QUERIES) != EVERYWHERE
+        return None if spread or not self._again else sizing(node)
+
+    def _ticking(self, found: Sizing, node: StreamOf, name: str) -> Tells:
+        groups, given = self._schema(found.group).to_arrow(), self._schema(found.group.input)
+        keys = pa.schema([groups.field(each.name) for each in found.keys])
+        queries = self._declared.tables[QUERIES].to_arrow()
+        named = pa.schema([each.with_name(f"{QUERIES_AS}.{each.name}") for each in queries])
+        totals = self._totals(f"{name}.all", keys, list(found.group.aggregates), given, None)
+        told = self._schema(node.relation).to_arrow()
+        ticking = self._keep(Ticking(name, found, named, groups, told, totals))
+        self._endless.add(found.stream)
+
+        def tell(run: Run) -> Elements:
+            elements, run.reach = ticking.step(_plain(run.slab.streams[found.stream]), run.slab)
+            return elements
+
+        return tell
 
     def _changing(self, kind: StreamKind, relation: Relation, changes: Changes) -> Tells:
         """Tell what comes or what goes; both are of the same sums."""
@@ -410,7 +438,7 @@ class Plan:
     def _grouped(self, node: Group, name: str) -> Makes:
         given, schema = self._schema(node.input), self._schema(node)
         keys = pa.schema(list(schema.to_arrow())[: len(node.keys)])
-        added = [each for each in node.aggregates if each.kind in _ADDED and not each.distinct]
+        added = [each for each in node.aggregates if each.kind in ADDED and not each.distinct]
         place, growing = self._places.of(node, keys.names), monotonic(node.input)
         feeds: list[Feed] = [self._totals(f"{name}.all", keys, added, given, place)]
         for at, each in enumerate(node.aggregates):
@@ -444,7 +472,7 @@ class Plan:
         )
         swept = pa.schema([*keys, pa.field(_VALUE, operand)])
         sweep = Sweep(f"{name}.once", swept, 1, distinct, place)
-        if aggregate.kind in _ADDED:
+        if aggregate.kind in ADDED:
             values = Schema.from_arrow(swept)
             totals = self._totals(name, keys, [once], values, place)
             return Once(aggregate, _VALUE, sweep, replace(totals, whole=False))

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from millrace.kernels.arrays import Ints
+from millrace.kernels.arrays import Bools, Ints
 from millrace.kernels.grouping import add_to_cells
 from millrace.operators.relational.equal import numbered
 from millrace.operators.relational.slab import Slab
@@ -34,14 +34,14 @@ ANSWERS_AT_ONCE = 1 << 19
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sizes:
-    """Windows: the rows that stand for them, how long each is, and which elements it sees.
+    """Windows: how long each is, which elements it sees, and at which ticks it is there.
 
     A window sees the elements whose `sight` is its own.
     """
 
-    rows: pa.RecordBatch
     sizes: Ints
     sights: Ints
+    there: Bools
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +81,7 @@ class SizedTotals:
         places = Places(
             np.searchsorted(cuts, begins), np.searchsorted(cuts, ticks + 1), ticks, len(cuts) + 1
         )
-        sighted = _Sighted(sights[firsts], windows.sights)
+        sighted = _Sighted(sights[firsts], windows)
         return take_rows(keys, firsts), self._pieces(given, groups, before, places, sighted, slab)
 
     def _pieces(
@@ -107,7 +107,7 @@ class SizedTotals:
             so_far = np.cumsum(added.reshape(shape), axis=1)
             codes, rest = _cells_of(rare, n_cells)
             rest_so_far = np.cumsum(rest.reshape(shape), axis=1)
-            for pairs in sighted.pairs(first, stop, len(places.ticks)):
+            for pairs in sighted.pairs(first, stop):
                 counts = places.difference(so_far, first, pairs)
                 held = counts[:, 0] > 0
                 found = Triples(*(each[held] for each in pairs))
@@ -146,22 +146,21 @@ class _Sighted:
     """Which elements groups are of, and which windows see."""
 
     groups: Ints
-    windows: Ints
+    windows: Sizes
 
-    def pairs(self, first: int, stop: int, n_ticks: int) -> Iterator[Triples]:
-        """Yield groups of a stretch with the windows that see them, and all ticks, in pieces."""
+    def pairs(self, first: int, stop: int) -> Iterator[Triples]:
+        """Yield groups of a stretch with the windows that see them, and their ticks, in pieces."""
         for sight in np.unique(self.groups[first:stop]).tolist():
             groups = first + np.flatnonzero(self.groups[first:stop] == sight)
-            windows = np.flatnonzero(self.windows == sight)
-            each = max(1, len(windows) * n_ticks)
-            at_once = max(1, ANSWERS_AT_ONCE // each)
+            there = self.windows.there & (self.windows.sights == sight)[:, None]
+            windows, ticks = np.nonzero(there)
+            at_once = max(1, ANSWERS_AT_ONCE // max(1, len(windows)))
             for begin in range(0, len(groups), at_once):
                 some = groups[begin : begin + at_once]
-                shape = (len(some), len(windows), n_ticks)
                 yield Triples(
-                    np.broadcast_to(some[:, None, None], shape).ravel(),
-                    np.broadcast_to(windows[None, :, None], shape).ravel(),
-                    np.broadcast_to(np.arange(n_ticks)[None, None, :], shape).ravel(),
+                    np.repeat(some, len(windows)),
+                    np.tile(windows, len(some)),
+                    np.tile(ticks, len(some)),
                 )
 
 
