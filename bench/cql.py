@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from rich.console import Console
@@ -195,6 +196,32 @@ def five(spark: SparkSession, scratch: Path, rounds: int) -> list[Figure]:
     return [Figure("5-way join", value, "at least", 10, "x", note(theirs, ours))]
 
 
+def windows(spark: SparkSession, scratch: Path, rounds: int) -> list[Figure]:
+    """A thousand windows, from a second to an hour, against one of an hour."""
+    work = Workload({"a": among(10)}, rows=200_000, span=10 * MINUTE, epochs=6, warm=8)
+    work.write(scratch / "windows")
+    text = (
+        "SELECT RSTREAM(k, count(*) AS n, sum(v) AS s) EVERY 1 MINUTE "
+        "FROM a [RANGE {} SECONDS] GROUP BY k"
+    )
+    sizes = pa.table({"w": np.linspace(1, 3_600, 1_000).astype(np.int64)})
+    ones, many = [], []
+    for round_ in range(rounds + 1):
+        one = our_epochs(spark, scratch / "windows", work, text.format(3_600))
+        thousand = our_epochs(spark, scratch / "windows", work, text.format(":w"), sizes)
+        shown = f"one {one.seconds:.2f} s, a thousand {thousand.seconds:.2f} s an epoch"
+        progress("windows", round_, shown)
+        if round_:
+            ones.append(one)
+            many.append(thousand)
+    states = median(b.state / a.state for a, b in zip(ones, many, strict=True))
+    sizes_shown = f"{ones[0].state / 1e6:.1f} MB against {many[0].state / 1e6:.1f} MB"
+    return [
+        Figure("1,000 windows, state", states, "at most", 1.2, "x", sizes_shown),
+        Figure("1,000 windows", ratio(ones, many), "at least", 0.2, "x", "10 groups, each minute"),
+    ]
+
+
 def growth(spark: SparkSession, scratch: Path, _rounds: int) -> list[Figure]:
     """Epochs of 1,000 rows while a window fills up to 10,000,000 rows."""
     work = Workload({"a": among(10_000)}, rows=1_000, span=SECOND, epochs=40, warm=10)
@@ -231,6 +258,7 @@ CASES: dict[str, Case] = {
     "tumbling": tumbling,
     "sliding": sliding,
     "five": five,
+    "windows": windows,
     "growth": growth,
     "restart": restart,
 }

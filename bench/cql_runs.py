@@ -151,17 +151,24 @@ def growing(
 
 
 def our_epochs(
-    spark: SparkSession, directory: Path, work: Workload, text: str | list[str]
+    spark: SparkSession,
+    directory: Path,
+    work: Workload,
+    text: str,
+    parameters: pa.Table | None = None,
 ) -> Measured:
-    """Run standing queries of ours."""
+    """Run a standing query of ours, or one for each row of parameters."""
     scratch = Path(tempfile.mkdtemp(prefix="bench-cql-"))
     settings = millrace.Settings(rows=work.rows, shards=2)
     session = millrace.Session(scratch / "root", spark=spark, settings=settings)
     for name in work.streams:
         source = Files(str(directory / name))
         session.stream(name, source, schema=COLUMNS, time="ts", delay="0 seconds")
-    for number, each in enumerate([text] if isinstance(text, str) else text):
-        session.query(each, name=f"q{number}", unbounded=True)
+    if parameters is None:
+        session.query(text, name="q", keep=0)
+    else:
+        types = dict.fromkeys(parameters.column_names, "bigint")
+        session.template("q", text, parameters=types).insert(parameters)
     ends = ends_of(session)
     run = session.start()
     until(lambda: len(ends) >= work.warm + work.epochs, run.wait)
