@@ -118,6 +118,11 @@ def element_horizons(
     return {name: each for name, each in found.items() if name not in endless}
 
 
+def remembers_counts(store: str) -> bool:
+    """Say whether a store is of what operators remember, which has counts."""
+    return store.startswith("state/")
+
+
 def is_spread(store: str) -> bool:
     """Say whether the runs of all shards in a store are of different keys, and make one run."""
     return store.startswith(("rows/", "elements/", "state/"))

@@ -48,6 +48,7 @@ from millrace.plan.levels import BIRTHS, QUERIES
 from millrace.plan.placement import EVERYWHERE, FIRST
 from millrace.plan.relations import StreamOf
 from millrace.plan.stages import stage_of
+from millrace.state.folding import widened
 from millrace.state.piece import Piece
 from millrace.state.root import Root
 from millrace.state.run import read_due, read_keys, read_piece
@@ -399,6 +400,7 @@ class RunState:
 
 
 def _batch(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.RecordBatch:
-    table = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
+    whole = [widened(each, schema.names) for each in tables]
+    table = pa.concat_tables([schema.empty_table(), *whole]).combine_chunks()
     batches = table.to_batches()
     return batches[0] if batches else empty_rows(schema)

@@ -27,6 +27,7 @@ from millrace.engine import chunk as kinds
 from millrace.engine.catalog import Catalog
 from millrace.engine.chunk import Chunk
 from millrace.engine.decision import Decision
+from millrace.engine.plan_stores import remembers_counts
 from millrace.engine.progress import Progress
 from millrace.engine.receipt import Receipt, Written
 from millrace.engine.registry import read_catalog
@@ -35,6 +36,7 @@ from millrace.engine.stores import answers_in
 from millrace.engine.tally import Tally
 from millrace.operators.canonical import ordered_by
 from millrace.operators.select import Function
+from millrace.state.folding import slim
 from millrace.state.merge import perform
 from millrace.state.order import sort_rows
 from millrace.state.root import Root
@@ -149,6 +151,8 @@ def _sorted_runs(arrived: list[Chunk], moved: Moved, shard: int) -> dict[Written
             table = ordered_by(table, ("_key", "_time"))
         elif store in counted:
             table = _added_up(table)
+        elif remembers_counts(store):
+            table = slim(table)
         runs[Written(store, shard, table.num_rows)] = sort_rows(table)
     return runs
 

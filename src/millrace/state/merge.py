@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace import failpoints
-from millrace.state.folding import folded
+from millrace.state.folding import folded, slim, widened
 from millrace.state.order import sort_rows
 from millrace.state.piece import Piece, Position
 from millrace.state.root import Root
@@ -137,9 +137,12 @@ def perform(root: Root, step: MergeStep) -> pa.Table:
         for each in step.inputs
         for piece in each.pieces
     ]
-    merged = sort_rows(pa.concat_tables(tables))
     if step.fold:
-        merged = folded(merged, step.horizon)
+        names = list(dict.fromkeys(name for each in tables for name in each.column_names))
+        whole = [widened(each, names) for each in tables]
+        merged = slim(folded(sort_rows(pa.concat_tables(whole)), step.horizon))
+    else:
+        merged = sort_rows(pa.concat_tables(tables))
     failpoints.reach("merge.after")
     return merged
 
