@@ -48,10 +48,8 @@ PLANS = {
     "newest": "SELECT number, price FROM files [PARTITION BY symbol ROWS 3]",
     "above": "SELECT ISTREAM(r.number, l.most) FROM rows [NOW] r JOIN limits l "
     "ON r.symbol = l.symbol AND r.price > l.most",
-    "rare": "SELECT number FROM files [RANGE 1 MINUTE] "
-    "WHERE size > ALL (SELECT size FROM rows [RANGE 1 MINUTE])",
 }
-"""Queries that remember: a sliding group, a join, rows, a table, and a subquery."""
+"""Queries that remember: a sliding group, a join, rows, and one with a table."""
 LIMITS = [{"symbol": "ACME", "most": 12.0}, {"symbol": "BOLT", "most": 20.0}]
 ROWS = 1_500
 ROLL_EPOCHS = 4

@@ -154,3 +154,14 @@ def test_a_query_that_failed_says_so(session: millrace.Session) -> None:
     fed(session, range(5), range(5, 9))
 
     assert "state    suspended: a subquery that stands for one value" in query.explain(analyze=True)
+
+
+def test_stages_of_a_plan_are_added_up(session: millrace.Session) -> None:
+    counts = "SELECT symbol, count(*) AS n FROM trades [RANGE 10 SECONDS] GROUP BY symbol"
+    query = session.query(f"SELECT n, count(*) AS symbols FROM ({counts}) GROUP BY n", name="crowd")
+    fed(session, range(12), range(12, 18))
+
+    found = flows(query.explain(analyze=True))
+
+    assert found["seq-window"] == ["17", "17", "6", "6"]
+    assert found["hop"][0] == found["hop"][1] == found["project"][1]
