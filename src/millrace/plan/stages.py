@@ -170,8 +170,7 @@ class Staging:
 
     def _useful(self, name: str, columns: Sequence[str]) -> Sequence[str]:
         """Return the columns by which a stream or table may be spread: those that are named."""
-        known = [each for each in columns if not each.startswith("#")]
-        return [each for each in known if (name, each) in self._named] or known[:1]
+        return [each for each in columns if (name, each) in self._named] or columns[:1]
 
     def _settled(self, ways: Iterable[Way], names: Sequence[str]) -> list[Way]:
         """Let rows travel of which nobody knows where equal ones are: a stream is told of them."""

@@ -80,8 +80,9 @@ def planned_feed(
         if endless:
             raise _unbounded(f'A template remembers every row of "{endless[0]}"', endless[0])
     columns, hops = Placing(declared).columns(streams[0]), 0
-    way = Staging(declared).cut(streams[0].relation) if columns is None else None
-    if way is not None and session.engine.settings.hops:
+    staged = session.engine.settings.hops and columns is None and parameters is None
+    way = Staging(declared).cut(streams[0].relation) if staged else None
+    if way is not None:
         columns, hops = way.spread.columns(), way.number
         streams = tuple(replace(each, relation=way.node) for each in streams)
     spec = PlanSpec(

@@ -40,8 +40,8 @@ TIMED = Declared(
     DECLARED.tables,
 )
 CONFIGURATIONS = {
-    "together": Settings(spread="never"),
-    "spread": Settings(shards=2, spread="always"),
+    "together": Settings(spread="never", hops=False),
+    "spread": Settings(shards=2, spread="always", hops=False),
     "four shards, merging at once": Settings(shards=4, spread="always", merge_at_start=True),
 }
 CUTS = st.lists(st.integers(1, END - 1), max_size=4, unique=True).map(sorted)

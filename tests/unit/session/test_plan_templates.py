@@ -9,9 +9,12 @@ import pytest
 
 import millrace
 from millrace.engine.local import LocalRun
+from millrace.engine.registry_state import restored, spelt
 from millrace.engine.settings import Settings
 from millrace.errors import NameTakenError, PlanError
 from millrace.session.listing import listed
+from millrace.state import container
+from millrace.state.container import Container
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.root import Root
 
@@ -172,3 +175,44 @@ def test_a_size_that_no_window_has_is_refused() -> None:
 
     assert refused.value.detail == "It is the size of a window."
     assert len(lately) == 0
+
+
+def test_queries_are_in_a_snapshot_of_the_registry() -> None:
+    world = World()
+    above = world.above()
+    ids = above.insert({"low": [0, 1, 2]})
+    world.feed(("a", 1, 1))
+    above.insert({"low": [3]})
+    above.delete(ids.slice(0, 1))  # what is not published yet is known by its id alone
+    state = world.session.engine.registry._state
+
+    meta, sections = spelt(state)
+    world.root.put_if_absent("snapshot", container.pack(meta, sections))
+    again = restored(world.root, Container.open(world.root, "snapshot"))
+
+    held, known = again.contents["above"], state.contents["above"]
+    assert held.current(world.root).to_pylist() == known.current(world.root).to_pylist()
+    assert held.publish(world.root) == known.publish(world.root)
+    assert sorted(held.current(world.root).column("p0").to_pylist()) == [1, 2, 3]
+
+
+def test_an_update_may_move_a_query_to_another_shard() -> None:
+    world = World()
+    text = "SELECT k, count(*) AS n FROM s [RANGE 10 SECONDS] WHERE k = :key GROUP BY k"
+    of_key = world.session.template("of_key", text, key="text", keep=1_000)
+    [qid] = of_key.insert({"key": ["a"]}).to_pylist()
+    world.feed(("a", 1, 1), ("b", 1, 2))
+
+    for at, key in ((3, "b"), (5, "c"), (7, "d")):
+        of_key.update({"_query": [qid], "key": [key]})
+        world.feed((key, 1, at), ("z", 1, at + 1))
+
+    assert told(of_key, qid) == [
+        (1, 1, "a", 1),
+        (2, -1, "a", 1),
+        (3, 1, "b", 1),
+        (4, -1, "b", 1),
+        (5, 1, "c", 1),
+        (6, -1, "c", 1),
+        (7, 1, "d", 1),
+    ]
