@@ -34,6 +34,10 @@ class Recipe:
     windows: tuple[Windowed, ...]
     made: Made
 
+    def then(self, make: Callable[[Timed, Slab], Timed]) -> Recipe:
+        """Return how something is made of what this recipe makes."""
+        return Recipe(self.windows, lambda read, slab: make(self.made(read, slab), slab))
+
 
 def lasting(window: Windowed) -> bool:
     """Say whether the window's rows come with their elements, and can be made again of them."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Protocol, TypeVar, assert_never
 
-import numpy as np
 import pyarrow as pa
 
 from millrace.kernels.arrays import Hashes
@@ -23,27 +22,34 @@ from millrace.operators.relational.again import (
     stream_of,
     with_tails,
 )
-from millrace.operators.relational.equal import plain
-from millrace.operators.relational.feeds import Feed, Once, values_of
+from millrace.operators.relational.feeds import Feed, Once
 from millrace.operators.relational.group import Grouping
-from millrace.operators.relational.join import InnerJoin, true_rows
+from millrace.operators.relational.join import InnerJoin
 from millrace.operators.relational.join_keys import split
 from millrace.operators.relational.meter import Meter, Told
 from millrace.operators.relational.outer import OuterJoin
 from millrace.operators.relational.places import Places
+from millrace.operators.relational.rowwise import (
+    as_columns,
+    changed,
+    filtered,
+    plain_elements,
+    projected,
+    windowed,
+)
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.streams import Changes, Net, Repeating
 from millrace.operators.relational.sweep import Sweep, distinct, set_operator
 from millrace.operators.relational.ticking import Ticking
-from millrace.operators.relational.timed import OPEN, Timed, rows_of
+from millrace.operators.relational.timed import Timed, rows_of
 from millrace.operators.relational.top import TopRows
 from millrace.operators.relational.totals import Totals
 from millrace.operators.relational.travel import Leg
 from millrace.operators.relational.values import Values
-from millrace.operators.relational.windows import RowsWindow, by_time
+from millrace.operators.relational.windows import RowsWindow
 from millrace.plan.bind import type_of
 from millrace.plan.declared import Declared
-from millrace.plan.expressions import Column, Expression
+from millrace.plan.expressions import Column
 from millrace.plan.growth import monotonic
 from millrace.plan.levels import QUERIES, QUERIES_AS
 from millrace.plan.placement import EVERYWHERE, FIRST, Placing
@@ -228,7 +234,7 @@ class Plan:
     def _told(self, node: Stream, name: str) -> Tells:
         match node:
             case Source(source):
-                return lambda run: _plain(run.slab.streams[source])
+                return lambda run: plain_elements(run.slab.streams[source])
             case StreamOf() if (found := self._sizing(node)) is not None:
                 return self._ticking(found, node, name)
             case StreamOf(kind, relation, every):
@@ -288,16 +294,13 @@ class Plan:
         match node:
             case Windowed() if lasting(node):
                 names = self._schema(node).names
-                return Recipe((node,), lambda read, _: _windowed(node, names, _plain(read(node))))
-            case Filter(given, condition) if given in self._recipes:
-                below = self._recipes[given]
-                return replace(
-                    below,
-                    made=lambda read, slab: _filtered(below.made(read, slab), condition, slab),
+                return Recipe(
+                    (node,), lambda read, _: windowed(node, names, plain_elements(read(node)))
                 )
+            case Filter(given, condition) if given in self._recipes:
+                return self._recipes[given].then(partial(filtered, condition=condition))
             case Project(given, _) if given in self._recipes:
-                below = self._recipes[given]
-                return _of(below, lambda timed, slab: _projected(timed, node, slab))
+                return self._recipes[given].then(partial(projected, node=node))
             case _:
                 return self._recipes.get(node)
 
@@ -341,11 +344,11 @@ class Plan:
             case Windowed():
                 return self._windowed(node, name)
             case Table(table, alias):
-                return lambda run: _changed(run.slab.tables[table], alias)
+                return lambda run: changed(run.slab.tables[table], alias)
             case Filter(given, condition):
-                return lambda run: _filtered(self.relation(given, run), condition, run.slab)
+                return lambda run: filtered(self.relation(given, run), run.slab, condition)
             case Project(given, _):
-                return lambda run: _projected(self.relation(given, run), node, run.slab)
+                return lambda run: projected(self.relation(given, run), run.slab, node)
             case Join():
                 return self._joined(node, name)
             case Group():
@@ -381,14 +384,14 @@ class Plan:
         if by_rows:
             self._keep(rows_window)
 
-        def windowed(run: Run) -> Timed:
+        def made(run: Run) -> Timed:
             elements = self.stream(stream, run)
             if not by_rows:
-                return _windowed(node, names, elements)
+                return windowed(node, names, elements)
             timed = rows_window.step(elements.rows, elements.times, run.slab.state)
             return timed.with_rows(rows_of(timed.rows.columns, names, len(timed)))
 
-        return windowed
+        return made
 
     def _joined(self, node: Join, name: str) -> Makes:
         left, right = self._schema(node.left), self._schema(node.right)
@@ -427,7 +430,7 @@ class Plan:
         sides = self._tailed(node.left), self._tailed(node.right)
 
         def inputs(run: Run) -> list[Timed]:
-            return [_as_columns(each(run), schema) for each in sides]
+            return [as_columns(each(run), schema) for each in sides]
 
         if node.kind == "union" and node.keep_all:
             return lambda run: Timed.concat(inputs(run), schema)
@@ -509,17 +512,6 @@ def _counts(node: Windowed) -> bool:
     return window.kind == "rows" and not (window.size is None and window.slide is None)
 
 
-def _windowed(node: Windowed, names: Sequence[str], elements: Elements) -> Timed:
-    """Return the relation of a window of time."""
-    timed = by_time(node.window, elements.rows, elements.times)
-    return timed.with_rows(rows_of(timed.rows.columns, names, len(timed)))
-
-
-def _of(below: Recipe, make: Callable[[Timed, Slab], Timed]) -> Recipe:
-    """Return how something is made of what a recipe makes."""
-    return replace(below, made=lambda read, slab: make(below.made(read, slab), slab))
-
-
 def _joined_again(join: InnerJoin, left: Recipe | None, right: Recipe | None) -> Recipe:
     """Return how a join is made again of both sides."""
     assert left is not None, "both sides can be made again"
@@ -528,37 +520,3 @@ def _joined_again(join: InnerJoin, left: Recipe | None, right: Recipe | None) ->
         (*left.windows, *right.windows),
         lambda read, slab: join.pairs(left.made(read, slab), right.made(read, slab), slab),
     )
-
-
-def _plain(elements: Elements) -> Elements:
-    rows = elements.rows
-    columns = [plain(each) for each in rows.columns]
-    return replace(elements, rows=rows_of(columns, rows.schema.names, rows.num_rows))
-
-
-def _changed(changes: Elements, alias: str) -> Timed:
-    """Return the changes of a table as rows that come or go for good."""
-    changes = _plain(changes)
-    names = [f"{alias}.{each}" for each in changes.rows.schema.names]
-    n_rows = len(changes.times)
-    copies = changes.copies if changes.copies is not None else np.ones(n_rows, np.int64)
-    rows = rows_of(changes.rows.columns, names, n_rows)
-    return Timed(rows, changes.times, np.full(n_rows, OPEN), copies)
-
-
-def _filtered(given: Timed, condition: Expression, slab: Slab) -> Timed:
-    return given.where(true_rows(condition, given, slab)) if len(given) else given
-
-
-def _projected(given: Timed, node: Project, slab: Slab) -> Timed:
-    n_rows = len(given)
-    columns = [values_of(each.value, given, slab) for each in node.outputs]
-    return given.with_rows(rows_of(columns, [each.name for each in node.outputs], n_rows))
-
-
-def _as_columns(given: Timed, schema: pa.Schema) -> Timed:
-    """Name and type columns as another relation has them."""
-    columns = [
-        column.cast(wanted.type) for column, wanted in zip(given.rows.columns, schema, strict=True)
-    ]
-    return given.with_rows(rows_of(columns, schema.names, len(given)))
