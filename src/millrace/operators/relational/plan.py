@@ -185,8 +185,8 @@ class Plan:
 
     def _leg(self, node: Hop) -> Leg:
         assert self._places.placing is not None, "a plan in which rows travel is spread"
-        everywhere = self._places.placing.everywhere(node.input)
-        return Leg(node, self._schema(node).to_arrow(), stage_of(node.input), everywhere)
+        name, everywhere = self.names()[node], self._places.placing.everywhere(node.input)
+        return Leg(name, node, self._schema(node).to_arrow(), stage_of(node.input), everywhere)
 
     def owners(self) -> dict[str, Relation | Stream]:
         """Return whose each store is."""
