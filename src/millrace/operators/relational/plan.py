@@ -263,7 +263,7 @@ class Plan:
         self._endless.add(found.stream)
 
         def tell(run: Run) -> Elements:
-            elements, run.reach = ticking.step(_plain(run.slab.streams[found.stream]), run.slab)
+            elements, run.reach = ticking.step(plain_elements(run.slab.streams[found.stream]), run.slab)
             return elements
 
         return tell
