@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -305,11 +306,12 @@ class Running:
         self, feed: FeedSpec, plan: Plan, run: Run, arrived: Mapping[str, pa.Table], moved: Moved
     ) -> None:
         """Take what was sent to this stage, and send what others wait for."""
-        legs = {f"{number} {feed.name}": leg for number, leg in enumerate(plan.legs)}
-        for name, leg in legs.items():
+        names = {leg: f"{feed.name} {leg.name}" for leg in plan.legs}
+        for leg, name in names.items():
             if leg.hop.number == self.hop:
-                run.relations[leg.hop] = leg.received(arrived.get(name))
-        for name, leg in legs.items():
+                receive = partial(leg.received, arrived.get(name))
+                run.relations[leg.hop] = run.meter.measure(leg.name, receive)
+        for leg, name in names.items():
             if leg.stage == self.hop:
                 rows = plan.relation(leg.hop, run)
                 for shard, table in leg.dealt(rows, run.slab, self.decision.shards):

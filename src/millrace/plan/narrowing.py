@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Column, Literal, walk
 from millrace.plan.nodes import Output
-from millrace.plan.relations import Filter, Group, Hop, Join, Project, Relation, StreamOf, Windowed
-from millrace.plan.scopes import column_names, inputs, own_expressions, with_inputs
+from millrace.plan.relations import Filter, Group, Hop, Join, Project, Relation
+from millrace.plan.scopes import below, column_names, own_expressions, with_below
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,9 @@ class Narrowing:
                 return replace(node, input=self.relation(given, _named(node)))
             case Join():
                 both = wanted | _named(node)
-                return with_inputs(node, [self.relation(each, both) for each in inputs(node)])
-            case Windowed(StreamOf(_, relation) as stream):
-                return replace(node, stream=replace(stream, relation=self.relation(relation)))
+                return with_below(node, [self.relation(each, both) for each in below(node)])
             case _:
-                return with_inputs(node, [self.relation(each) for each in inputs(node)])
+                return with_below(node, [self.relation(each) for each in below(node)])
 
 
 def _named(node: Relation) -> set[str]:

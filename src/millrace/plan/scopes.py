@@ -91,18 +91,18 @@ def inputs(node: Relation) -> tuple[Relation, ...]:
             assert_never(node)
 
 
-def upwards(node: Relation) -> Iterator[Relation]:
-    """Yield a relation and those below, also below streams, each behind what it is made of."""
+def below(node: Relation) -> tuple[Relation, ...]:
+    """Return the relations that a relation is made of, also by a stream that is told of one."""
     if isinstance(node, Windowed) and isinstance(node.stream, StreamOf):
-        yield from upwards(node.stream.relation)
-    for each in inputs(node):
-        yield from upwards(each)
-    yield node
+        return (node.stream.relation,)
+    return inputs(node)
 
 
-def with_inputs(node: Relation, given: Sequence[Relation]) -> Relation:
+def with_below(node: Relation, given: Sequence[Relation]) -> Relation:
     """Return a relation that is made of others in the same way."""
     match node:
+        case Windowed(StreamOf() as stream):
+            return replace(node, stream=replace(stream, relation=given[0]))
         case Windowed() | Table():
             return node
         case Join() | Combined():
@@ -130,6 +130,13 @@ def relations_in(plan: Relation | Stream) -> Iterator[Relation]:
                 waiting.append(node.subquery)
         yield node
         waiting.extend(inputs(node))
+
+
+def upwards(node: Relation) -> Iterator[Relation]:
+    """Yield a relation and those below, each behind what it is made of."""
+    for each in below(node):
+        yield from upwards(each)
+    yield node
 
 
 def own_expressions(node: Relation) -> Iterator[Expression]:

@@ -27,6 +27,7 @@ from itertools import product
 
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Column, walk
+from millrace.plan.key_columns import with_key_columns
 from millrace.plan.narrowing import Narrowing
 from millrace.plan.placement import EVERYWHERE, FIRST, MOST_WAYS, Placing, Spread
 from millrace.plan.relation_types import relation_schema
@@ -45,7 +46,7 @@ from millrace.plan.relations import (
     Top,
     Windowed,
 )
-from millrace.plan.scopes import inputs, own_expressions, upwards, with_inputs
+from millrace.plan.scopes import inputs, own_expressions, upwards, with_below
 
 MOST_HOPS = 3
 """How often rows travel between the shards of one epoch, besides the way to their first one."""
@@ -134,6 +135,7 @@ class Staging:
 
         None if that is to have all of it in the first shard from the beginning.
         """
+        relation = with_key_columns(relation, self.declared)
         names = relation_schema(relation, self.declared).names
         self._named.update(_named(relation))
         ways = [
@@ -197,7 +199,7 @@ class Staging:
         spread = self._placing.through(node, [each.spread for each in given], wanted)
         if spread is not None:
             yield Way(
-                _rebuilt(node, [each.node for each in given]),
+                with_below(node, [each.node for each in given]),
                 replace(spread, leaves=tuple(sorted({*spread.leaves}))),
                 given[0].number,
                 sum(each.gathered for each in given) + (spread.first and wanted is not None),
@@ -263,12 +265,6 @@ def _copied(node: Join, left: Way, right: Way) -> Iterator[Sequence[Way]]:
         number = max(left.earliest(EVERYWHERE), right.number)
         if number <= MOST_HOPS:
             yield left.sent(EVERYWHERE, number), right.sent(right.place, number)
-
-
-def _rebuilt(node: Relation, given: Sequence[Relation]) -> Relation:
-    if isinstance(node, Windowed) and isinstance(node.stream, StreamOf):
-        return replace(node, stream=replace(node.stream, relation=given[0]))
-    return with_inputs(node, given)
 
 
 def _few_rows(node: Relation) -> bool:

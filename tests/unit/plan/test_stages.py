@@ -100,6 +100,11 @@ def cut(text: str) -> Way:
             [(1, "rows of binary-join travel by r.name")],
         ),
         (
+            "SELECT v % 2 AS odd, count(*) AS n FROM s [RANGE 3 s] GROUP BY v % 2",
+            {"s": "k"},
+            [(1, "rows of seq-window travel by s.v % 2")],
+        ),
+        (
             "SELECT t.v, count(*) AS n FROM s [RANGE 3 s] JOIN t [RANGE 3 s] ON s.k = t.k "
             "JOIN r ON s.k < r.k GROUP BY t.v",
             {"s": "k", "t": "k", "r": EVERYWHERE},

@@ -182,3 +182,17 @@ def test_a_failure_behind_a_hop_suspends_its_query_and_no_other() -> None:
     assert going.failure is None
     assert going.results().num_rows > 5
     session.close()
+
+
+def test_what_has_travelled_is_told_and_may_be_less_than_was_sent() -> None:
+    session, run = opened(MemoryRoot(), Settings(shards=2, spread="always"))
+    session.query(QUERIES["regrouped"], name="regrouped")
+    for second in range(6):
+        run.feed(s=rows("s", second, second + 1), t=rows("t", second, second + 1))
+
+    [outcome] = session.execute("EXPLAIN ANALYZE QUERY regrouped")
+
+    [line] = [each for each in outcome.message.splitlines() if each.endswith(" hop 1")]
+    sent, arrived = map(int, line.split()[:2])
+    assert sent > arrived > 0
+    session.close()

@@ -162,7 +162,7 @@ def test_the_definition_sees_what_the_file_does_not() -> None:
         timed = right(window, rows, times)
         return Timed(timed.rows, timed.starts, timed.ends - 1, timed.weights)
 
-    with patch("millrace.operators.relational.plan.by_time", broken):
+    with patch("millrace.operators.relational.rowwise.by_time", broken):
         report = report_of(HELD)
 
     assert any("- 6+: - x    the oracle says so" in each for each in report.problems)

@@ -35,7 +35,7 @@ class Recipe:
     made: Made
 
     def then(self, make: Callable[[Timed, Slab], Timed]) -> Recipe:
-        """Return how something is made of what this makes."""
+        """Return how something is made of what this recipe makes."""
         return Recipe(self.windows, lambda read, slab: make(self.made(read, slab), slab))
 
 

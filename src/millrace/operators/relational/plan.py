@@ -6,7 +6,7 @@ The same relation in two places of a plan is computed once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Protocol, TypeVar, assert_never
 
@@ -22,20 +22,19 @@ from millrace.operators.relational.again import (
     stream_of,
     with_tails,
 )
-from millrace.operators.relational.feeds import Feed, Once
-from millrace.operators.relational.group import Grouping
+from millrace.operators.relational.aggregates import GroupFeeds, grouping_of
 from millrace.operators.relational.join import InnerJoin
 from millrace.operators.relational.join_keys import split
 from millrace.operators.relational.meter import Meter, Told
 from millrace.operators.relational.outer import OuterJoin
 from millrace.operators.relational.places import Places
-from millrace.operators.relational.row_by_row import (
+from millrace.operators.relational.rowwise import (
     as_columns,
     changed,
     filtered,
-    in_time,
     plain_elements,
     projected,
+    windowed,
 )
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.streams import Changes, Net, Repeating
@@ -43,19 +42,13 @@ from millrace.operators.relational.sweep import Sweep, distinct, set_operator
 from millrace.operators.relational.ticking import Ticking
 from millrace.operators.relational.timed import Timed, rows_of
 from millrace.operators.relational.top import TopRows
-from millrace.operators.relational.totals import Totals
 from millrace.operators.relational.travel import Leg
-from millrace.operators.relational.values import Values
 from millrace.operators.relational.windows import RowsWindow
-from millrace.plan.bind import type_of
 from millrace.plan.declared import Declared
-from millrace.plan.expressions import Column
-from millrace.plan.growth import monotonic
 from millrace.plan.levels import QUERIES, QUERIES_AS
 from millrace.plan.placement import EVERYWHERE, FIRST, Placing
-from millrace.plan.relation_types import aggregate_type, relation_schema, stream_schema
+from millrace.plan.relation_types import relation_schema, stream_schema
 from millrace.plan.relations import (
-    Aggregate,
     Asked,
     Combined,
     Distinct,
@@ -74,7 +67,7 @@ from millrace.plan.relations import (
     Windowed,
 )
 from millrace.plan.scopes import inputs
-from millrace.plan.sizing import ADDED, Sizing, sizing
+from millrace.plan.sizing import Sizing, sizing
 from millrace.plan.stages import stage_of
 from millrace.schema import Schema
 
@@ -90,10 +83,6 @@ class Operator(Protocol):
 Kept = TypeVar("Kept", bound=Operator)
 Makes = Callable[["Run"], Timed]
 Tells = Callable[["Run"], Elements]
-
-_OF_ONE = ("min", "max", "first", "last")
-"""Aggregates to which it makes no difference how often a value is there."""
-_VALUE = "#value"
 
 
 @dataclass(slots=True)
@@ -185,8 +174,8 @@ class Plan:
 
     def _leg(self, node: Hop) -> Leg:
         assert self._places.placing is not None, "a plan in which rows travel is spread"
-        everywhere = self._places.placing.everywhere(node.input)
-        return Leg(node, self._schema(node).to_arrow(), stage_of(node.input), everywhere)
+        name, everywhere = self.names()[node], self._places.placing.everywhere(node.input)
+        return Leg(name, node, self._schema(node).to_arrow(), stage_of(node.input), everywhere)
 
     def owners(self) -> dict[str, Relation | Stream]:
         """Return whose each store is."""
@@ -257,13 +246,16 @@ class Plan:
         keys = pa.schema([groups.field(each.name) for each in found.keys])
         queries = self._declared.tables[QUERIES].to_arrow()
         named = pa.schema([each.with_name(f"{QUERIES_AS}.{each.name}") for each in queries])
-        totals = self._totals(f"{name}.all", keys, list(found.group.aggregates), given, None)
+        feeds = GroupFeeds(self._declared, keys, given, None)
+        totals = feeds.totals(f"{name}.all", list(found.group.aggregates))
         told = self._schema(node.relation).to_arrow()
         ticking = self._keep(Ticking(name, found, named, groups, told, totals))
         self._endless.add(found.stream)
 
         def tell(run: Run) -> Elements:
-            elements, run.reach = ticking.step(plain_elements(run.slab.streams[found.stream]), run.slab)
+            elements, run.reach = ticking.step(
+                plain_elements(run.slab.streams[found.stream]), run.slab
+            )
             return elements
 
         return tell
@@ -295,14 +287,12 @@ class Plan:
             case Windowed() if lasting(node):
                 names = self._schema(node).names
                 return Recipe(
-                    (node,), lambda read, _: in_time(node, names, plain_elements(read(node)))
+                    (node,), lambda read, _: windowed(node, names, plain_elements(read(node)))
                 )
             case Filter(given, condition) if given in self._recipes:
-                return self._recipes[given].then(
-                    lambda timed, slab: filtered(timed, condition, slab)
-                )
+                return self._recipes[given].then(partial(filtered, condition=condition))
             case Project(given, _) if given in self._recipes:
-                return self._recipes[given].then(lambda timed, slab: projected(timed, node, slab))
+                return self._recipes[given].then(partial(projected, node=node))
             case _:
                 return self._recipes.get(node)
 
@@ -348,9 +338,9 @@ class Plan:
             case Table(table, alias):
                 return lambda run: changed(run.slab.tables[table], alias)
             case Filter(given, condition):
-                return lambda run: filtered(self.relation(given, run), condition, run.slab)
+                return lambda run: filtered(self.relation(given, run), run.slab, condition)
             case Project(given, _):
-                return lambda run: projected(self.relation(given, run), node, run.slab)
+                return lambda run: projected(self.relation(given, run), run.slab, node)
             case Join():
                 return self._joined(node, name)
             case Group():
@@ -386,14 +376,14 @@ class Plan:
         if by_rows:
             self._keep(rows_window)
 
-        def windowed(run: Run) -> Timed:
+        def made(run: Run) -> Timed:
             elements = self.stream(stream, run)
             if not by_rows:
-                return in_time(node, names, elements)
+                return windowed(node, names, elements)
             timed = rows_window.step(elements.rows, elements.times, run.slab.state)
             return timed.with_rows(rows_of(timed.rows.columns, names, len(timed)))
 
-        return windowed
+        return made
 
     def _joined(self, node: Join, name: str) -> Makes:
         left, right = self._schema(node.left), self._schema(node.right)
@@ -441,64 +431,10 @@ class Plan:
         return lambda run: sweep.step(inputs(run), run.slab)
 
     def _grouped(self, node: Group, name: str) -> Makes:
-        given, schema = self._schema(node.input), self._schema(node)
-        keys = pa.schema(list(schema.to_arrow())[: len(node.keys)])
-        added = [each for each in node.aggregates if each.kind in ADDED and not each.distinct]
-        place, growing = self._places.of(node, keys.names), monotonic(node.input)
-        feeds: list[Feed] = [self._totals(f"{name}.all", keys, added, given, place)]
-        for at, each in enumerate(node.aggregates):
-            if each not in added:
-                feed = self._feed(f"{name}.{at}", keys, each, given, place)
-                if isinstance(feed, Values):
-                    feed = replace(feed, growing=growing)
-                feeds.append(feed)
-        grouping = self._keep(
-            Grouping(name, node.keys, keys, tuple(feeds), schema.to_arrow(), place)
-        )
+        place = self._places.of(node, [each.name for each in node.keys])
+        grouping = self._keep(grouping_of(node, name, self._declared, place))
         tailed = self._tailed(node.input)
         return lambda run: grouping.step(tailed(run), run.slab)
-
-    def _feed(
-        self, name: str, keys: pa.Schema, aggregate: Aggregate, given: Schema, place: str | None
-    ) -> Feed:
-        """Return what keeps the values of one aggregate."""
-        operand = self._type(aggregate, given)
-        assert operand is not None, "only a count has no operand"
-        if not aggregate.distinct or aggregate.kind in _OF_ONE:
-            by = aggregate.by
-            by_type = None if by is None else type_of(by, given, self._declared.functions)
-            return Values(name, keys, aggregate, operand, by_type, place)
-        once = Aggregate(
-            aggregate.name,
-            aggregate.kind,
-            Column(_VALUE),
-            fraction=aggregate.fraction,
-            descending=aggregate.descending,
-        )
-        swept = pa.schema([*keys, pa.field(_VALUE, operand)])
-        sweep = Sweep(f"{name}.once", swept, 1, distinct, place)
-        if aggregate.kind in ADDED:
-            values = Schema.from_arrow(swept)
-            totals = self._totals(name, keys, [once], values, place)
-            return Once(aggregate, _VALUE, sweep, replace(totals, whole=False))
-        return Once(aggregate, _VALUE, sweep, Values(name, keys, once, operand, None, place))
-
-    def _totals(
-        self,
-        name: str,
-        keys: pa.Schema,
-        added: list[Aggregate],
-        given: Schema,
-        place: str | None,
-    ) -> Totals:
-        types = tuple(aggregate_type(each, given, self._declared) for each in added)
-        operands = tuple(self._type(each, given) for each in added)
-        return Totals(name, keys, tuple(added), types, operands, place=place)
-
-    def _type(self, aggregate: Aggregate, given: Schema) -> pa.DataType | None:
-        if aggregate.operand is None:
-            return None
-        return type_of(aggregate.operand, given, self._declared.functions)
 
     def _schema(self, node: Relation) -> Schema:
         return relation_schema(node, self._declared)

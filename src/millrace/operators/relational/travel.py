@@ -25,6 +25,7 @@ _LEADING = ("_start", "_end", "_weight")
 class Leg:
     """One hop of a plan: in which stage its rows are made, and whether every shard has them all."""
 
+    name: str
     hop: Hop
     schema: pa.Schema
     stage: int

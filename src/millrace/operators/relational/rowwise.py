@@ -1,7 +1,4 @@
-"""What is done to rows one by one: windows of time, tables, filters, projections.
-
-Nothing is remembered, and rows keep their instants.
-"""
+"""What is done to each row by itself: it needs no other row, and remembers none."""
 
 from __future__ import annotations
 
@@ -21,14 +18,14 @@ from millrace.plan.expressions import Expression
 from millrace.plan.relations import Project, Windowed
 
 
-def in_time(node: Windowed, names: Sequence[str], elements: Elements) -> Timed:
+def windowed(node: Windowed, names: Sequence[str], elements: Elements) -> Timed:
     """Return the relation of a window of time."""
     timed = by_time(node.window, elements.rows, elements.times)
     return timed.with_rows(rows_of(timed.rows.columns, names, len(timed)))
 
 
 def plain_elements(elements: Elements) -> Elements:
-    """Return elements whose columns operators take."""
+    """Return elements of which equal ones have the same bytes."""
     rows = elements.rows
     columns = [plain(each) for each in rows.columns]
     return replace(elements, rows=rows_of(columns, rows.schema.names, rows.num_rows))
@@ -44,13 +41,13 @@ def changed(changes: Elements, alias: str) -> Timed:
     return Timed(rows, changes.times, np.full(n_rows, OPEN), copies)
 
 
-def filtered(given: Timed, condition: Expression, slab: Slab) -> Timed:
+def filtered(given: Timed, slab: Slab, condition: Expression) -> Timed:
     """Return the rows for which a condition is true."""
     return given.where(true_rows(condition, given, slab)) if len(given) else given
 
 
-def projected(given: Timed, node: Project, slab: Slab) -> Timed:
-    """Return the computed columns of each row."""
+def projected(given: Timed, slab: Slab, node: Project) -> Timed:
+    """Return computed columns of each row."""
     n_rows = len(given)
     columns = [values_of(each.value, given, slab) for each in node.outputs]
     return given.with_rows(rows_of(columns, [each.name for each in node.outputs], n_rows))
