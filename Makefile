@@ -71,7 +71,7 @@ bench-filters: $(STAMP)  ## many standing filters, against plain Spark and NumPy
 	@$(BIN)/python -m bench.filters
 
 bench-cql: $(STAMP)  ## windows, joins and aggregates, against Spark's own stateful operators
-	$(SAY) 'CQL benchmark (about 20 minutes)'
+	$(SAY) 'CQL benchmark (about 30 minutes)'
 	@$(BIN)/python -m bench.cql
 
 fuzz: $(STAMP)  ## property tests with many examples, for MINUTES=10
