@@ -69,7 +69,7 @@ def _rows(session: Session, feed: FeedSpec) -> Iterator[tuple[tuple[str, ...], s
     lines = [next(branches(each)) for each in told[:-1]]  # of the same relation as the last
     lines += branches(told[-1], again=False)
     for line, node in lines:
-        if node is None:
+        if node is None or node not in names:  # as above, or part of the operator above
             yield ("",) * len(_HEAD), line
             continue
         total, last = (_flow(each, node, names) for each in (work.total, work.last))
@@ -82,8 +82,9 @@ def _flow(
 ) -> tuple[str, str, str]:
     """Return how many rows an operator read and told, and its seconds."""
     mine = done.get(names[node], Done())
-    below = [done.get(names[each], Done()).rows for each in _inputs(node)]
-    n_read = mine.again + sum(below) if below else mine.rows
+    given = _inputs(node)
+    below = sum(done.get(names[each], Done()).rows for each in given if each in names)
+    n_read = mine.again + below if given else mine.rows
     return f"{n_read:,}", f"{mine.rows:,}", f"{mine.seconds:.3f}"
 
 

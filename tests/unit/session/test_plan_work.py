@@ -156,6 +156,20 @@ def test_a_query_that_failed_says_so(session: millrace.Session) -> None:
     assert "state    suspended: a subquery that stands for one value" in query.explain(analyze=True)
 
 
+def test_what_one_operator_does_at_once_is_told_of_that_one(session: millrace.Session) -> None:
+    session.execute(
+        "CREATE QUERY TEMPLATE sized (size bigint) AS SELECT RSTREAM(symbol, count(*) AS n) "
+        "EVERY 5 SECONDS FROM trades [RANGE :size] GROUP BY symbol; "
+        "INSERT INTO sized VALUES (5000000), (7000000)"
+    )
+    fed(session, range(12), range(12, 18))
+
+    text = explained(session, "EXPLAIN ANALYZE QUERY sized")
+
+    assert flows(text) == {"rstream": ["17", "26", "6", "8"]}  # one symbol at 0, then all four
+    assert "s0.queries  about 56 bytes a row, for the queries that share the plan; now 2" in text
+
+
 def test_stages_of_a_plan_are_added_up(session: millrace.Session) -> None:
     counts = "SELECT symbol, count(*) AS n FROM trades [RANGE 10 SECONDS] GROUP BY symbol"
     query = session.query(f"SELECT n, count(*) AS symbols FROM ({counts}) GROUP BY n", name="crowd")

@@ -68,6 +68,8 @@ class Holdings:
         part = store.partition(".")[2]
         match owner:
             case StreamOf(kind, relation, _):
+                if part == "queries":
+                    return Extent("queries that share the plan")
                 if part == "counts" and kind != "rstream":
                     return Extent("rows that are told and forgotten", 0)
                 return _counted(part, self._given(relation))

@@ -253,9 +253,8 @@ class Plan:
         self._endless.add(found.stream)
 
         def tell(run: Run) -> Elements:
-            elements, run.reach = ticking.step(
-                plain_elements(run.slab.streams[found.stream]), run.slab
-            )
+            given = run.meter.again(plain_elements(run.slab.streams[found.stream]))
+            elements, run.reach = ticking.step(given, run.slab)
             return elements
 
         return tell

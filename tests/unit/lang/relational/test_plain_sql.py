@@ -38,10 +38,11 @@ ROWS: dict[str, list[tuple[Any, ...]]] = {
 }  # fmt: skip
 VIEWS = {"cheap": "SELECT a, b FROM s WHERE b < 20"}
 
-# Other windows, an order, or what DuckDB has no word for or means something else by.
+# Other windows, an order, instants, which are numbers here, or what DuckDB has no word for or
+# means something else by.
 ELSE = re.compile(
     r"ROWS [1-5]\b|SLIDE|PARTITION|BEGIN|STREAM|LIMIT|:| / |S0 UNION|S0 IN|first\(|last\("
-    r"|array_agg|any_value|quantile|percentile_\w+\(\w+, |counts|changes|CarStr|PosSpeed",
+    r"|INTERVAL|array_agg|any_value|quantile|percentile_\w+\(\w+, |counts|changes|CarStr|PosSpeed",
 )
 WINDOW = re.compile(r" \[[^\]]*\]")
 
