@@ -183,10 +183,10 @@ class Births:
         born, copies = net.column(BORN).to_numpy(), net.column(COPIES).to_numpy()
         known = sorted([*self.begun, *self.gone], key=lambda each: each.until)
         known.append(Birth(OPEN, 0, since=start))  # of no query: the others are of age
-        untils = np.array([each.until for each in known], np.int64)
+        last_ones = np.array([each.until for each in known], np.int64)
         since = np.array([start if each.since is None else each.since for each in known], np.int64)
-        birth = np.searchsorted(untils, born)
-        rows, ids = np.arange(len(born)), np.where(born <= self.eldest, ELDEST, untils[birth])
+        birth = np.searchsorted(last_ones, born)
+        rows, ids = np.arange(len(born)), np.where(born <= self.eldest, ELDEST, last_ones[birth])
         times = np.where(copies > 0, since[birth], start)
         if self.horizon is not None:
             age = np.array([each.of_age(self.horizon) for each in known], np.int64)
@@ -220,10 +220,10 @@ class Births:
         """Return elements once for each birth that sees them, in the same order."""
         some = [(each.until, each.entered) for each in self.begun if each.until > self.eldest]
         eldest = [(ELDEST, 0)] if self.horizon is not None else []
-        untils, entered = np.array([*eldest, *some], np.int64).reshape(-1, 2).T
+        last_ones, entered = np.array([*eldest, *some], np.int64).reshape(-1, 2).T
         rows, births = np.nonzero(epochs[:, None] >= entered[None, :])
         taken = take_rows(elements.rows, rows)
-        columns = [*taken.columns, pa.array(untils[births])]
+        columns = [*taken.columns, pa.array(last_ones[births])]
         names = [*taken.schema.names, SEEN_FROM]
         return Elements(rows_of(columns, names, len(rows)), elements.times[rows])
 
