@@ -139,6 +139,11 @@ class Delivery:
                 lane.see(manifest)
         self._wake()
 
+    @property
+    def epoch(self) -> int:
+        """The last epoch whose answers it was told to deliver; it hears of one after its commit."""
+        return -1 if self._manifest is None else self._manifest.epoch
+
     def consumed(self, query: str, fan_out: FanOut = "rows") -> int | None:
         """Return the least epoch of `query` that a sink still needs; None if nobody wants it."""
         lanes = [each for each in self._lanes.values() if each.sink.fan_out == fan_out]
@@ -166,7 +171,7 @@ class Delivery:
         what it has not taken stays in the root.
         """
         with self._changed:
-            self._flush_to = target = -1 if self._manifest is None else self._manifest.epoch
+            self._flush_to = target = self.epoch
             self._drains += 1
             for lane in self._lanes.values():
                 lane.health.hurry()

@@ -71,6 +71,8 @@ class Stage:
             lambda: session.engine.manifest.facts.get("counts", {}).get("rows", 0) >= self.n_rows,
             describe=lambda: (session.engine.manifest.facts.get("counts"), self.n_rows),
         )
+        last = session.engine.manifest.epoch
+        wait_until(lambda: session.engine.delivery.epoch >= last)
         session.engine.delivery.drain(30.0)
         self.ledger.take(self._sinks, session)
 
