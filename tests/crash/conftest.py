@@ -30,7 +30,7 @@ def places() -> Iterator[Places]:
 
 # The others take longer than these; they are for `make test`.
 QUICK = ("plain",)
-WITH_PLANS = ("tasks", "resharded", "files", "alternating")
+WITH_PLANS = ("resharded", "files")
 _MARKED = [
     pytest.param(each, id=each.name, marks=() if each.name in QUICK else pytest.mark.slow)
     for each in CONFIGURATIONS

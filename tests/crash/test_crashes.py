@@ -153,10 +153,8 @@ def check_crash(record: Record, crash: Crash, directory: Path) -> None:
     check_sound(run.files)
 
 
-@pytest.mark.parametrize(
-    "how",
-    [pytest.param(name, marks=[pytest.mark.slow] if at else []) for at, name in enumerate(HOPPING)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("how", HOPPING)
 def test_a_crash_between_two_stages_changes_nothing(how: str, places: Places) -> None:
     record = undisturbed(Scenario(SHORT, plans=True), configuration(how), places())
 
