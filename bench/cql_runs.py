@@ -80,8 +80,14 @@ def spark_epochs(
     work: Workload,
     build: Callable[[Mapping[str, DataFrame]], DataFrame],
     mode: str,
+    *,
+    settled: bool = False,
 ) -> Measured:
-    """Run a query of Spark's own operators."""
+    """Run a query of Spark's own operators.
+
+    If its state is to be `settled`, it is measured when the store has written its first snapshot,
+    as it does each minute; until then there are only logs of what has changed.
+    """
     spark.conf.set(f"{STATE}.providerClass", ROCKSDB)
     spark.conf.set(f"{STATE}.rocksdb.changelogCheckpointing.enabled", "true")
     spark.conf.set("spark.sql.shuffle.partitions", "2")
@@ -103,6 +109,8 @@ def spark_epochs(
     writer = build(frames).writeStream.foreachBatch(epoch).outputMode(mode)
     query = writer.option("checkpointLocation", str(checkpoint)).start()
     until(lambda: len(ends) >= work.warm + work.epochs)
+    if settled:
+        until(lambda: any((checkpoint / "state").rglob("*.zip")))
     query.stop()
     state = sum(each.stat().st_size for each in (checkpoint / "state").rglob("*") if each.is_file())
     shutil.rmtree(checkpoint, ignore_errors=True)
@@ -144,7 +152,7 @@ def growing(
     rows = sum(
         store.rows
         for name, store in session.engine.manifest.stores.items()
-        if name.startswith("state/")
+        if name.startswith(("state/", "elements/"))
     )
     session.close()
     shutil.rmtree(scratch)
