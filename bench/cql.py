@@ -118,7 +118,8 @@ def join(spark: SparkSession, scratch: Path, rounds: int) -> list[Figure]:
     asked = Contest("join", work, build, "append", text, settled=True)
     theirs, ours = contest(spark, scratch, rounds, asked)
     states = median(b.state / a.state for a, b in zip(theirs, ours, strict=True))
-    sizes = f"{ours[0].state / 1e6:.0f} MB against {theirs[0].state / 1e6:.0f} MB of logs and a snapshot"
+    logged = f"{theirs[0].state / 1e6:.0f} MB of logs and a snapshot"
+    sizes = f"{ours[0].state / 1e6:.0f} MB against {logged}"
     return [
         Figure("windowed join", ratio(theirs, ours), "at least", 8, "x", note(theirs, ours)),
         Figure("windowed join, state", states, "at most", 0.4, "x", sizes),
