@@ -192,7 +192,13 @@ def one_crash_an_epoch(record: Record, action: str = "raise") -> list[Crash]:
     return crashes
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(each, marks=[pytest.mark.slow] if at % 4 else [])
+        for at, each in enumerate(POINTS)
+    ],
+)
 def test_a_crash_during_the_recovery_changes_nothing(
     spread_record: Record, point: str, places: Places
 ) -> None:

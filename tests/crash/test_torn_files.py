@@ -70,6 +70,7 @@ def test_a_torn_file_that_matters_is_named(
     assert newest in str(found.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefix", HARMLESS)
 def test_a_torn_file_that_is_kept_twice_or_written_again_does_not_matter(
     spread_record: Record, places: Places, prefix: str
