@@ -237,12 +237,14 @@ class SeenByBirths:
 
     def between(self, stream: str, begin: int, end: int) -> Elements:
         """Return those whose time is in [begin, end)."""
-        table = self.stored.before(stream, begin, end)
-        return self.births.seen(as_elements(table), table.column(EPOCH).to_numpy())
+        return self._seen(self.stored.before(stream, begin, end))
 
     def of(self, stream: str, keys: Hashes, after: int) -> Elements:
-        """Families do not look for elements by their keys."""
-        raise NotImplementedError(stream, keys, after)
+        """Return those of some keys whose time is greater than `after`."""
+        return self._seen(self.stored.keyed(stream, keys, after))
+
+    def _seen(self, table: pa.Table) -> Elements:
+        return self.births.seen(as_elements(table), table.column(EPOCH).to_numpy())
 
 
 def births_now(feed: FeedSpec, decision: Decision, progress: Progress) -> Births:

@@ -63,10 +63,14 @@ class StoredElements:
 
     def of(self, stream: str, keys: Hashes, after: int) -> Elements:
         """Return those before the slab of some keys, whose time is greater than `after`."""
+        return as_elements(self.keyed(stream, keys, after))
+
+    def keyed(self, stream: str, keys: Hashes, after: int) -> pa.Table:
+        """Return what `of` does, with the columns `_time` and `_epoch`."""
         pieces = [each for each in self._pieces(stream) if each.max_time > after]
         tables = [read_keys(self.root, piece, keys, after) for piece in pieces]
         past = [each.filter(pa.array(_times(each) < self.begin)) for each in tables]
-        return as_elements(self._seen(stream, past))
+        return self._seen(stream, past)
 
     def _pieces(self, stream: str) -> Sequence[Piece]:
         return self.held.get(self.stores[stream].name, ())

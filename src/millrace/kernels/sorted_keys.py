@@ -63,6 +63,16 @@ def contained(wanted: Hashes, keys: Hashes) -> Bools:
 
 
 @njit(cache=True, nogil=True)
+def _with_room(found: Ints, count: int) -> Ints:
+    """Return an array that has room for one more behind the first `count`."""
+    if count < len(found):
+        return found
+    longer = np.empty(2 * count, np.int64)
+    longer[:count] = found
+    return longer
+
+
+@njit(cache=True, nogil=True)
 def rows_of_keys(
     keys: Hashes, times: Ints, wanted: Hashes, first: int, stop: int, after: int
 ) -> Ints:
@@ -79,10 +89,7 @@ def rows_of_keys(
             break
         while place < stop and keys[place] == key:
             if times[place] > after:
-                if count == len(found):
-                    longer = np.empty(2 * count, np.int64)
-                    longer[:count] = found
-                    found = longer
+                found = _with_room(found, count)
                 found[count] = place
                 count += 1
             place += 1
@@ -109,10 +116,7 @@ def rows_due(keys: Hashes, times: Ints, begin: int, end: int) -> Ints:
             else:
                 high = middle
         while low < stop and times[low] < end:
-            if count == len(found):
-                longer = np.empty(2 * count, np.int64)
-                longer[:count] = found
-                found = longer
+            found = _with_room(found, count)
             found[count] = low
             count += 1
             low += 1

@@ -9,12 +9,13 @@ be computed of the elements themselves (`operators.relational.sized`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from millrace.plan.expressions import Column, Expression, walk
-from millrace.plan.levels import QUERIES, QUERIES_AS
+from millrace.plan.levels import QUERIES, QUERIES_AS, SEEN_FROM
 from millrace.plan.nodes import Output
+from millrace.plan.placement import EVERYWHERE
 from millrace.plan.relations import (
     Aggregate,
     Filter,
@@ -25,6 +26,7 @@ from millrace.plan.relations import (
     Source,
     StreamOf,
     Table,
+    Window,
     Windowed,
 )
 
@@ -37,12 +39,13 @@ class Sizing:
     """Totals of windows over one stream.
 
     `below` is what is done to elements before they are grouped, `above` to the groups of each
-    query; both in the order in which it is done. `size` is of the columns of queries.
+    query; both in the order in which it is done. The size of the window is of the columns of
+    queries. The elements have the column that says for which birth they are, and keep it.
     """
 
     stream: str
     alias: str
-    size: Expression
+    window: Window
     below: tuple[Filter | Project, ...]
     group: Group
     above: tuple[Filter | Project, ...]
@@ -54,9 +57,13 @@ class Sizing:
         return tuple(each for each in self.group.keys if not of_query(each.value))
 
 
-def sizing(stream: StreamOf) -> Sizing | None:
-    """Return how a family's stream is made of windows of many sizes, if it is."""
-    if stream.kind != "rstream" or stream.every is None:
+def sizing(stream: StreamOf, columns: Mapping[str, str] | None) -> Sizing | None:
+    """Return how a family's stream is made of windows of many sizes, if it is.
+
+    Every shard must have all queries; `columns` says how they are spread.
+    """
+    spread = columns is not None and columns.get(QUERIES) != EVERYWHERE
+    if spread or stream.kind != "rstream" or stream.every is None:
         return None
     above, group = _chain(stream.relation)
     if not isinstance(group, Group) or not all(map(_added, group.aggregates)):
@@ -71,7 +78,16 @@ def sizing(stream: StreamOf) -> Sizing | None:
     source = _source(window)
     if source is None:
         return None
-    return Sizing(source, window.alias, window.window.size, below, group, above, stream.every)
+    kept = tuple(map(_of_elements, below))
+    return Sizing(source, window.alias, window.window, kept, group, above, stream.every)
+
+
+def _of_elements(node: Filter | Project) -> Filter | Project:
+    """Leave the columns of queries out of what is computed, and keep that of the birth."""
+    if isinstance(node, Filter):
+        return node
+    outputs = [each for each in node.outputs if not of_query(each.value)]
+    return replace(node, outputs=(*outputs, Output(SEEN_FROM, Column(SEEN_FROM))))
 
 
 def of_query(value: Expression) -> bool:

@@ -91,7 +91,7 @@ def planned_feed(
         None if columns is None else tuple(sorted(columns.items())),
         functions,
         tables,
-        again=session.engine.settings.again and _reads_again(streams, parameters),
+        again=session.engine.settings.again and _reads_again(streams, columns, parameters),
         hops=hops,
         parameters=None if parameters is None else tuple(parameters.values()),
         horizon=lasting,
@@ -102,9 +102,13 @@ def planned_feed(
     return FeedSpec(name, sources[0], answer, kind, named, keep, text, plan=spec)
 
 
-def _reads_again(streams: Sequence[StreamOf], parameters: Mapping[str, str] | None) -> bool:
+def _reads_again(
+    streams: Sequence[StreamOf],
+    columns: Mapping[str, str] | None,
+    parameters: Mapping[str, str] | None,
+) -> bool:
     """Say whether a plan can read elements again: of a family, one that is told all at once."""
-    return parameters is None or all(sizing(each) is not None for each in streams)
+    return parameters is None or all(sizing(each, columns) for each in streams)
 
 
 def declared_in(session: Session) -> Declared:

@@ -26,8 +26,12 @@ from millrace.operators.evaluate import evaluate
 from millrace.operators.keys import hash_columns
 from millrace.operators.relational.equal import hashes_of, numbered, placed_by, without_nulls
 from millrace.operators.relational.folded import consolidated
+from millrace.operators.relational.intervals import (
+    interval_rows,
+    interval_schema,
+    intervals_in,
+)
 from millrace.operators.relational.slab import Slab
-from millrace.operators.relational.state import state_rows, state_schema
 from millrace.operators.relational.timed import Timed, concat_rows, rows_of, take_rows
 from millrace.operators.vectors import as_array
 from millrace.plan.expressions import Expression
@@ -36,6 +40,9 @@ PAIRS_AT_ONCE = 1 << 22
 
 MadeAgain = Callable[[Hashes], Timed]
 """Makes the rows of a side again that have some keys, by the key that decides about the shard."""
+Again = tuple[MadeAgain | None, MadeAgain | None]
+"""How each side is made again, if it can be."""
+NEITHER: Again = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +87,13 @@ class InnerJoin:
     def stores(self) -> dict[str, pa.Schema]:
         """Return the stores that are used, with their columns."""
         schemas = {"left": self.left, "right": self.right}
-        return {f"{self.name}.{side}": _stored(schemas[side]) for side in self.remembered}
+        return {f"{self.name}.{side}": interval_schema(schemas[side]) for side in self.remembered}
 
-    def step(
-        self,
-        left: Timed,
-        right: Timed,
-        slab: Slab,
-        again_left: MadeAgain | None = None,
-        again_right: MadeAgain | None = None,
-    ) -> Timed:
+    def step(self, left: Timed, right: Timed, slab: Slab, again: Again = NEITHER) -> Timed:
         """Take what is new on both sides; those that are not remembered can be made again."""
         new_left, new_right = self._sides(left, right, slab)
-        old_left = self._old("left", self.left, new_right, slab, again_left)
-        old_right = self._old("right", self.right, new_left, slab, again_right)
+        old_left = self._old("left", self.left, new_right, slab, again[0])
+        old_right = self._old("right", self.right, new_left, slab, again[1])
         found = [
             self._pairs(new_left, old_right, slab),
             self._pairs(new_left, new_right, slab),
@@ -136,17 +136,11 @@ class InnerJoin:
         return self._side(again(distinct(keys)), values, slab)
 
     def _remembered(self, side: str, schema: pa.Schema, partners: Side, slab: Slab) -> Timed:
-        stored, here = _stored(schema), self.everywhere is not None and side != self.everywhere[0]
+        here = self.everywhere is not None and side != self.everywhere[0]
         wanted = distinct(partners.hashes[partners.able])
         read = slab.state.anywhere if here else slab.state.of
-        rows = read(f"{self.name}.{side}", stored, wanted, slab.begin)
-        timed = Timed(
-            rows.select(schema.names),
-            rows.column("_start").to_numpy(),
-            rows.column("_time").to_numpy(),
-            rows.column("+weight").to_numpy(),
-        )
-        return consolidated(timed, slab.begin)
+        rows = read(f"{self.name}.{side}", interval_schema(schema), wanted, slab.begin)
+        return consolidated(intervals_in(rows, schema), slab.begin)
 
     def _remember(self, side: str, schema: pa.Schema, new: Side, slab: Slab) -> None:
         if self.everywhere is not None and side == self.everywhere[0] and not slab.state.first:
@@ -155,11 +149,7 @@ class InnerJoin:
         kept, hashes = new.timed.take(lasting), new.hashes[lasting]
         if self.everywhere is not None and side != self.everywhere[0]:
             hashes = placed_by(kept.rows, self.everywhere[1], hashes)
-        with_start = rows_of(
-            [*kept.rows.columns, pa.array(kept.starts)], [*schema.names, "_start"], len(kept)
-        )
-        rows = state_rows(_stored(schema), hashes, kept.ends, with_start, kept.weights)
-        slab.state.add(f"{self.name}.{side}", rows)
+        slab.state.add(f"{self.name}.{side}", interval_rows(kept, hashes, schema))
 
     def _pairs(self, left: Side, right: Side, slab: Slab) -> Timed:
         if not len(left.timed) or not len(right.timed):
@@ -206,7 +196,3 @@ def _matches(left: Side, right: Side) -> tuple[Ints, Ints]:
     begins = np.searchsorted(mine[order], np.arange(len(firsts) + 1))
     wanted = np.where(left.able, numbers[:n_left], -1)
     return pairs_of(able[order], begins, wanted)
-
-
-def _stored(schema: pa.Schema) -> pa.Schema:
-    return state_schema(pa.schema([*schema, pa.field("_start", pa.int64())]), "weight")

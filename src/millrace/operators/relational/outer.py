@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from millrace.operators.relational.join import InnerJoin, Key, MadeAgain
+from millrace.operators.relational.join import NEITHER, Again, InnerJoin, Key
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.sweep import Sweep, distinct
 from millrace.operators.relational.timed import Timed, rows_of
@@ -85,16 +85,9 @@ class OuterJoin:
             for name, schema in each.stores().items()
         }
 
-    def step(
-        self,
-        left: Timed,
-        right: Timed,
-        slab: Slab,
-        again_left: MadeAgain | None = None,
-        again_right: MadeAgain | None = None,
-    ) -> Timed:
+    def step(self, left: Timed, right: Timed, slab: Slab, again: Again = NEITHER) -> Timed:
         """Take what is new on both sides; those that are not remembered can be made again."""
-        pairs = self.inner.step(left, right, slab, again_left, again_right)
+        pairs = self.inner.step(left, right, slab, again)
         found = [pairs]
         if self.left is not None:
             found.append(self._padded(self.left.step(left, pairs, slab)))

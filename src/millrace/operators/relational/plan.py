@@ -31,9 +31,8 @@ from millrace.operators.relational.places import Places
 from millrace.operators.relational.rowwise import (
     as_columns,
     changed,
-    filtered,
+    each_row,
     plain_elements,
-    projected,
     windowed,
 )
 from millrace.operators.relational.slab import Elements, Slab
@@ -46,7 +45,7 @@ from millrace.operators.relational.travel import Leg
 from millrace.operators.relational.windows import RowsWindow
 from millrace.plan.declared import Declared
 from millrace.plan.levels import QUERIES, QUERIES_AS
-from millrace.plan.placement import EVERYWHERE, FIRST, Placing
+from millrace.plan.placement import FIRST, Placing
 from millrace.plan.relation_types import relation_schema, stream_schema
 from millrace.plan.relations import (
     Asked,
@@ -238,8 +237,7 @@ class Plan:
 
     def _sizing(self, node: StreamOf) -> Sizing | None:
         """Return how all queries of a family are told at once, if they can be."""
-        spread = self._columns is not None and self._columns.get(QUERIES) != EVERYWHERE
-        return None if spread or not self._again else sizing(node)
+        return sizing(node, self._columns) if self._again else None
 
     def _ticking(self, found: Sizing, node: StreamOf, name: str) -> Tells:
         groups, given = self._schema(found.group).to_arrow(), self._schema(found.group.input)
@@ -253,8 +251,8 @@ class Plan:
         self._endless.add(found.stream)
 
         def tell(run: Run) -> Elements:
-            given = run.meter.again(plain_elements(run.slab.streams[found.stream]))
-            elements, run.reach = ticking.step(given, run.slab)
+            elements, run.reach = ticking.step(run.slab)
+            run.meter.again(run.slab.streams[found.stream].times)
             return elements
 
         return tell
@@ -288,10 +286,8 @@ class Plan:
                 return Recipe(
                     (node,), lambda read, _: windowed(node, names, plain_elements(read(node)))
                 )
-            case Filter(given, condition) if given in self._recipes:
-                return self._recipes[given].then(partial(filtered, condition=condition))
-            case Project(given, _) if given in self._recipes:
-                return self._recipes[given].then(partial(projected, node=node))
+            case Filter(given) | Project(given) if given in self._recipes:
+                return self._recipes[given].then(partial(each_row, node=node))
             case _:
                 return self._recipes.get(node)
 
@@ -336,10 +332,8 @@ class Plan:
                 return self._windowed(node, name)
             case Table(table, alias):
                 return lambda run: changed(run.slab.tables[table], alias)
-            case Filter(given, condition):
-                return lambda run: filtered(self.relation(given, run), run.slab, condition)
-            case Project(given, _):
-                return lambda run: projected(self.relation(given, run), run.slab, node)
+            case Filter(given) | Project(given):
+                return lambda run: each_row(self.relation(given, run), run.slab, node)
             case Join():
                 return self._joined(node, name)
             case Group():
@@ -410,9 +404,9 @@ class Plan:
         self._keep(join)
 
         def joined(run: Run) -> Timed:
-            again = [None if each is None else partial(run.by_keys, each) for each in sides]
+            one, other = (None if each is None else partial(run.by_keys, each) for each in sides)
             given = self.relation(node.left, run), self.relation(node.right, run)
-            return join.step(*given, run.slab, *again)
+            return join.step(*given, run.slab, (one, other))
 
         return joined
 

@@ -14,8 +14,7 @@ from millrace.operators.relational.join import true_rows
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.timed import OPEN, Timed, rows_of
 from millrace.operators.relational.windows import by_time
-from millrace.plan.expressions import Expression
-from millrace.plan.relations import Project, Windowed
+from millrace.plan.relations import Filter, Project, Windowed
 
 
 def windowed(node: Windowed, names: Sequence[str], elements: Elements) -> Timed:
@@ -41,13 +40,10 @@ def changed(changes: Elements, alias: str) -> Timed:
     return Timed(rows, changes.times, np.full(n_rows, OPEN), copies)
 
 
-def filtered(given: Timed, slab: Slab, condition: Expression) -> Timed:
-    """Return the rows for which a condition is true."""
-    return given.where(true_rows(condition, given, slab)) if len(given) else given
-
-
-def projected(given: Timed, slab: Slab, node: Project) -> Timed:
-    """Return computed columns of each row."""
+def each_row(given: Timed, slab: Slab, node: Filter | Project) -> Timed:
+    """Return the rows for which a condition is true, or computed columns of each row."""
+    if isinstance(node, Filter):
+        return given.where(true_rows(node.condition, given, slab)) if len(given) else given
     n_rows = len(given)
     columns = [values_of(each.value, given, slab) for each in node.outputs]
     return given.with_rows(rows_of(columns, [each.name for each in node.outputs], n_rows))

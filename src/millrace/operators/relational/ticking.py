@@ -13,21 +13,30 @@ import pyarrow as pa
 
 from millrace.kernels.arrays import Bools, Ints
 from millrace.kernels.grouping import add_by_number
-from millrace.operators.evaluate import evaluate
 from millrace.operators.relational.equal import ONE_KEY, numbered
 from millrace.operators.relational.feeds import values_of
 from millrace.operators.relational.folded import consolidated
-from millrace.operators.relational.join import true_rows
+from millrace.operators.relational.intervals import (
+    interval_rows,
+    interval_schema,
+    intervals_in,
+)
+from millrace.operators.relational.rowwise import changed, each_row, plain_elements
 from millrace.operators.relational.sized import SizedTotals, Sizes, Told
 from millrace.operators.relational.slab import Elements, Slab
-from millrace.operators.relational.state import state_rows, state_schema
 from millrace.operators.relational.streams import ordered
-from millrace.operators.relational.timed import OPEN, Timed, concat_rows, rows_of, take_rows
+from millrace.operators.relational.timed import (
+    OPEN,
+    Timed,
+    concat_rows,
+    empty_rows,
+    rows_of,
+    take_rows,
+)
 from millrace.operators.relational.totals import Totals
-from millrace.operators.vectors import as_array
+from millrace.operators.relational.windows import sizes_of
 from millrace.plan.levels import BIRTH, QUERIES, QUERIES_AS, SEEN_FROM
-from millrace.plan.relations import Filter, Project
-from millrace.plan.sizing import Sizing, of_query
+from millrace.plan.sizing import Sizing
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +52,19 @@ class Ticking:
     told: pa.Schema
     totals: Totals
 
-    @property
-    def _stored(self) -> pa.Schema:
-        return state_schema(pa.schema([*self.queries, pa.field("_start", pa.int64())]), "weight")
-
     def stores(self) -> dict[str, pa.Schema]:
         """Return the stores that are used, with their columns."""
-        return {f"{self.name}.queries": self._stored}
+        return {f"{self.name}.queries": interval_schema(self.queries)}
 
-    def step(self, elements: Elements, slab: Slab) -> tuple[Elements, int]:
-        """Take the elements of a slab; return what is told, and how far back windows reach."""
+    def step(self, slab: Slab) -> tuple[Elements, int]:
+        """Take a slab; return what is told, and how far back windows reach."""
         queries = self._standing(slab)
-        sizes = self._sizes(queries.rows)
+        sizes = sizes_of(self.sizing.window, queries.rows)
         reach = int(sizes.max(initial=0)) + 1
         every = self.sizing.every
         ticks = np.arange(-(-slab.begin // every), -(-slab.end // every)) * every
         if not len(ticks) or not len(queries):
-            return ordered(rows_of_none(self.told), ticks[:0], ticks[:0]), reach
+            return Elements(empty_rows(self.told), ticks[:0]), reach
         assert slab.past is not None, "a plan that reads elements again is given them"
         stream = self.sizing.stream
         before = slab.past.between(stream, slab.begin - reach, slab.begin)
@@ -69,7 +74,7 @@ class Ticking:
         )
         windows = take_rows(queries.rows, firsts)
         births = windows.column(f"{QUERIES_AS}.{BIRTH}").to_numpy()
-        given, sights = self._given([before, elements], slab)
+        given, sights = self._given([before, slab.streams[stream]], slab)
         keys = rows_of(
             [values_of(each.value, given, slab) for each in self.sizing.keys],
             self.totals.keys.names,
@@ -84,32 +89,18 @@ class Ticking:
 
     def _standing(self, slab: Slab) -> Timed:
         """Return the queries that are there, or come or go in the slab; remember what changes."""
-        store, names = f"{self.name}.queries", self.queries.names
-        stored = slab.state.of(store, self._stored, np.array([ONE_KEY]), slab.begin)
-        old = Timed(
-            stored.select(names),
-            stored.column("_start").to_numpy(),
-            stored.column("_time").to_numpy(),
-            stored.column("+weight").to_numpy(),
-        )
-        changes = slab.tables[QUERIES]
-        n_rows, copies = len(changes.times), changes.copies
-        weights = np.ones(n_rows, np.int64) if copies is None else copies
-        forever, rows = np.full(n_rows, OPEN), rows_of(changes.rows.columns, names, n_rows)
-        if n_rows and slab.state.first:
-            marked = rows_of([*rows.columns, pa.array(changes.times)], [*names, "_start"], n_rows)
-            keys = np.full(n_rows, ONE_KEY)
-            slab.state.add(store, state_rows(self._stored, keys, forever, marked, weights))
-        new = Timed(rows, changes.times, forever, weights)
-        return consolidated(Timed.concat([old, new], self.queries), slab.begin)
-
-    def _sizes(self, queries: pa.RecordBatch) -> Ints:
-        sizes = as_array(evaluate(self.sizing.size, queries, {}), queries.num_rows)
-        found: Ints = sizes.cast(pa.int64()).to_numpy(zero_copy_only=False)
-        return found
+        store, schema = f"{self.name}.queries", interval_schema(self.queries)
+        stored = slab.state.of(store, schema, np.array([ONE_KEY]), slab.begin)
+        new = changed(slab.tables[QUERIES], QUERIES_AS)
+        if slab.state.first:
+            keys = np.full(len(new), ONE_KEY)
+            slab.state.add(store, interval_rows(new, keys, self.queries))
+        both = Timed.concat([intervals_in(stored, self.queries), new], self.queries)
+        return consolidated(both, slab.begin)
 
     def _given(self, parts: list[Elements], slab: Slab) -> tuple[Timed, Ints]:
         """Return what is grouped of elements, and for which birth each is."""
+        parts = [plain_elements(each) for each in parts]
         rows = concat_rows([each.rows for each in parts], parts[0].rows.schema)
         times = np.concatenate([each.times for each in parts])
         names = [
@@ -123,7 +114,7 @@ class Ticking:
             np.ones(len(times), np.int64),
         )
         for node in self.sizing.below:
-            given = _selected(given, node, slab, kept=(SEEN_FROM,))
+            given = each_row(given, slab, node)
         sights: Ints = given.rows.column(SEEN_FROM).to_numpy()
         return given, sights
 
@@ -143,21 +134,8 @@ class Ticking:
         ones = np.ones(n_rows, np.int64)
         timed = Timed(rows, told.times, told.times + 1, ones)
         for node in self.sizing.above:
-            timed = _selected(timed, node, slab)
+            timed = each_row(timed, slab, node)
         return timed
-
-
-def _selected(
-    given: Timed, node: Filter | Project, slab: Slab, kept: tuple[str, ...] = ()
-) -> Timed:
-    """Select or compute of rows; some columns are kept, and what is not there is left out."""
-    if isinstance(node, Filter):
-        return given.where(true_rows(node.condition, given, slab)) if len(given) else given
-    outputs = [each for each in node.outputs if not kept or not of_query(each.value)]
-    columns = [values_of(each.value, given, slab) for each in outputs]
-    columns += [given.rows.column(each) for each in kept]
-    names = [*(each.name for each in outputs), *kept]
-    return given.with_rows(rows_of(columns, names, len(given)))
 
 
 def _there(numbers: Ints, queries: Timed, tick: int, n_queries: int) -> Bools:
@@ -165,8 +143,3 @@ def _there(numbers: Ints, queries: Timed, tick: int, n_queries: int) -> Bools:
     counted = np.where(queries.starts <= tick, queries.weights, 0)
     found: Bools = add_by_number(numbers, counted[:, None], n_queries)[:, 0] > 0
     return found
-
-
-def rows_of_none(schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch without rows."""
-    return Timed.empty(schema).rows
