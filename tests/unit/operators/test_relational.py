@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.operators.keys import N_BUCKETS, bucket_of, hash_columns
-from millrace.operators.relational.plan import Plan, Run
+from millrace.operators.relational.passing import Run
+from millrace.operators.relational.plan import Plan
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.state import MemoryState
 from millrace.operators.relational.travel import Leg
