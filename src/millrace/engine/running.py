@@ -311,7 +311,7 @@ class Running:
         for leg, name in names.items():
             if leg.hop.number == self.hop:
                 receive = partial(leg.received, arrived.get(name))
-                run.relations[leg.hop] = run.meter.measure(leg.name, receive)
+                run.made[leg.name] = run.meter.measure(leg.name, receive)
         for leg, name in names.items():
             if leg.stage == self.hop:
                 rows = plan.relation(leg.hop, run)

@@ -236,7 +236,7 @@ def told_in_stages(operators: Plan, stream: StreamOf, runs: list[Run]) -> Told:
                 if leg.hop.number == stage:
                     arrived = travelling.get((shard, leg))
                     table = None if arrived is None else pa.concat_tables(arrived)
-                    run.relations[leg.hop] = leg.received(table)
+                    run.made[leg.name] = leg.received(table)
             for leg in operators.legs:
                 if leg.stage == stage:
                     rows = operators.relation(leg.hop, run)

@@ -11,7 +11,6 @@ from millrace.operators.relational.meter import Meter
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.streams import Net
 from millrace.operators.relational.timed import Timed
-from millrace.plan.relations import Relation, Stream
 
 
 @dataclass(slots=True)
@@ -19,9 +18,9 @@ class Run:
     """One slab on its way through a plan, and what was computed in it so far."""
 
     slab: Slab
-    relations: dict[Relation, Timed] = field(default_factory=dict)
-    streams: dict[Stream, Elements] = field(default_factory=dict)
-    changes: dict[Relation, Net] = field(default_factory=dict)
+    made: dict[str, object] = field(default_factory=dict)
+    """What relations and streams have given, by the names of operators."""
+    changes: dict[str, Net] = field(default_factory=dict)
     meter: Meter = field(default_factory=Meter)
     again: Again = field(init=False)
     reach: int | None = None

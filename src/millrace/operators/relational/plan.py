@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Protocol, TypeVar, assert_never
+from typing import Protocol, TypeVar, assert_never, cast
 
 import pyarrow as pa
 
@@ -27,7 +27,7 @@ from millrace.operators.relational.rowwise import (
     windowed,
 )
 from millrace.operators.relational.slab import Elements
-from millrace.operators.relational.streams import Changes, Repeating
+from millrace.operators.relational.streams import Changes, Net, Repeating
 from millrace.operators.relational.sweep import Sweep, distinct, set_operator
 from millrace.operators.relational.ticking import Ticking
 from millrace.operators.relational.timed import Timed, rows_of
@@ -92,7 +92,7 @@ class Plan:
         self._declared = declared
         self._columns, self._again = columns, again
         self.rereading = Rereading(declared, columns)
-        self._gone: set[Relation] = set()
+        self._gone: set[str] = set()
         self._places = Places(None if columns is None else Placing(declared, columns))
         self._relations: dict[Relation, Makes] = {}
         self._streams: dict[Stream, Tells] = {}
@@ -134,22 +134,18 @@ class Plan:
 
     def relation(self, node: Relation, run: Run) -> Timed:
         """Return what is new in a relation."""
-        if node not in run.relations:
-            run.relations[node] = self._relations[node](run)
-        return run.relations[node]
+        return self._relations[node](run)
 
     def stream(self, node: Stream, run: Run) -> Elements:
         """Return the elements of a stream, in order."""
-        if node not in run.streams:
-            run.streams[node] = self._streams[node](run)
-        return run.streams[node]
+        return self._streams[node](run)
 
     def _add_stream(self, node: Stream) -> None:
         if isinstance(node, StreamOf) and self._sizing(node) is None:
             self._add(node.relation)
         if node not in self._streams:
             name = f"s{len(self._streams)}"
-            self._streams[node] = _metered(name, self._told(node, name))
+            self._streams[node] = _once(name, self._told(node, name))
 
     def _add(self, node: Relation) -> None:
         if isinstance(node, Windowed):
@@ -158,7 +154,7 @@ class Plan:
             self._add(each)
         if node not in self._relations:
             name = f"r{len(self._relations)}"
-            self._relations[node] = _metered(name, self._made(node, name))
+            self._relations[node] = _once(name, self._made(node, name))
             if self._again:
                 self.rereading.learn(node)
 
@@ -206,19 +202,21 @@ class Plan:
         """Tell what comes or what goes; both are of the same sums."""
         if relation not in self._changes:
             self._changes[relation] = self._keep(changes)
+        operator, new = self._changes[relation], self._relations[relation]
         if kind == "dstream":
-            self._gone.add(relation)
-        given, place = self._tailed(relation), changes.place
+            self._gone.add(operator.name)
+        given = self._tailed(relation)
+
+        def summed(run: Run) -> Net:
+            timed = None
+            if operator.name not in self._gone and operator.place is not None:
+                timed = self.rereading.coming(relation, operator.place, run, new)
+            return operator.step(given(run) if timed is None else timed, run.slab)
 
         def tell(run: Run) -> Elements:
-            if relation not in run.changes:
-                only_coming = relation not in self._gone
-                timed = None
-                if only_coming and place is not None:
-                    timed = self.rereading.coming(relation, place, run, self.relation)
-                timed = given(run) if timed is None else timed
-                run.changes[relation] = self._changes[relation].step(timed, run.slab)
-            net = run.changes[relation]
+            if operator.name not in run.changes:
+                run.changes[operator.name] = summed(run)
+            net = run.changes[operator.name]
             return net.came() if kind == "istream" else net.went()
 
         return tell
@@ -232,7 +230,8 @@ class Plan:
             case Table(table, alias):
                 return lambda run: changed(run.slab.tables[table], alias)
             case Filter(given) | Project(given):
-                return lambda run: each_row(self.relation(given, run), run.slab, node)
+                new = self._relations[given]
+                return lambda run: each_row(new(run), run.slab, node)
             case Join():
                 return self._joined(node, name)
             case Group():
@@ -264,12 +263,12 @@ class Plan:
         by_rows = _counts(node)
         place = self._places.window(node) if by_rows else None
         columns = stream_schema(stream, self._declared).to_arrow()
-        rows_window = RowsWindow(name, window, columns, place)
+        rows_window, told = RowsWindow(name, window, columns, place), self._streams[stream]
         if by_rows:
             self._keep(rows_window)
 
         def made(run: Run) -> Timed:
-            elements = self.stream(stream, run)
+            elements = told(run)
             if not by_rows:
                 return windowed(node, names, elements)
             timed = rows_window.step(elements.rows, elements.times, run.slab.state)
@@ -300,10 +299,11 @@ class Plan:
             join = OuterJoin.of(node.kind, inner, *places)
         self._keep(join)
 
+        one_new, other_new = self._relations[node.left], self._relations[node.right]
+
         def joined(run: Run) -> Timed:
             one, other = (None if each is None else partial(run.by_keys, each) for each in sides)
-            given = self.relation(node.left, run), self.relation(node.right, run)
-            return join.step(*given, run.slab, (one, other))
+            return join.step(one_new(run), other_new(run), run.slab, (one, other))
 
         return joined
 
@@ -328,14 +328,24 @@ class Plan:
 
     def _tailed(self, node: Relation) -> Makes:
         """Return a relation to an operator that must know what goes: if it can be, by tails."""
-        return self.rereading.tailed(node, self.relation)
+        return self.rereading.tailed(node, self._relations[node])
 
     def _schema(self, node: Relation) -> Schema:
         return relation_schema(node, self._declared)
 
 
-def _metered(name: str, operator: Callable[[Run], Told]) -> Callable[[Run], Told]:
-    return lambda run: run.meter.measure(name, lambda: operator(run))
+def _once(name: str, operator: Callable[[Run], Told]) -> Callable[[Run], Told]:
+    """Return an operator that is run once for each slab, and measured, whoever asks for it.
+
+    It is known by its name: to look a relation up is to hash all of it.
+    """
+
+    def made(run: Run) -> Told:
+        if name not in run.made:
+            run.made[name] = run.meter.measure(name, lambda: operator(run))
+        return cast("Told", run.made[name])
+
+    return made
 
 
 def _counts(node: Windowed) -> bool:

@@ -6,7 +6,7 @@ its keys; those that must know what goes are told by tails (`again.with_tails`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property, partial
 
 from millrace.operators.keys import hash_columns
@@ -24,9 +24,6 @@ from millrace.operators.relational.timed import Timed
 from millrace.plan.declared import Declared
 from millrace.plan.relation_types import relation_schema
 from millrace.plan.relations import Filter, Join, Project, Relation, Windowed
-
-New = Callable[[Relation, Run], Timed]
-"""Gives what is new in a relation."""
 
 
 class Rereading:
@@ -94,16 +91,16 @@ class Rereading:
         """Note that elements of a stream are read as far back as there are some."""
         self._endless.add(stream)
 
-    def tailed(self, node: Relation, new: New) -> Makes:
+    def tailed(self, node: Relation, new: Makes) -> Makes:
         """Return a relation to an operator that must know what goes: if it can be, by tails."""
         recipe = self._recipes.get(node)
         if recipe is None:
-            return lambda run: new(node, run)
+            return new
         self._note(recipe, by_key=len(recipe.windows) > 1)
 
         def tailed(run: Run) -> Timed:
             going = run.meter.again(run.again.going(recipe, self._columns))
-            return with_tails(new(node, run), going, run.slab)
+            return with_tails(new(run), going, run.slab)
 
         return tailed
 
@@ -115,7 +112,7 @@ class Rereading:
 
     # ---- while it runs ---------------------------------------------------------------------------
 
-    def coming(self, node: Relation, place: str, run: Run, new: New) -> Timed | None:
+    def coming(self, node: Relation, place: str, run: Run, new: Makes) -> Timed | None:
         """Return a join that is made again to an operator that only tells what comes.
 
         What goes matters to it if the same row comes at the same instant; so only what goes of the
@@ -124,7 +121,7 @@ class Rereading:
         recipe = self._recipes.get(node)
         if recipe is None or len(recipe.windows) == 1:
             return None
-        fresh = new(node, run)
+        fresh = new(run)
         keys = hash_columns(fresh.rows, [place])
         going = run.meter.again(run.again.going_of(recipe, keys))
         return with_tails(fresh, going, run.slab)
