@@ -112,6 +112,7 @@ class Router:
             results=self._outgoing.n_results,
             sent=self._outgoing.bytes_sent,
             seconds=self._seconds,
+            least=self._lateness.least,
         )
         spelt = json.dumps(tally.to_json()).encode()
         yield self._outgoing.document(kinds.TALLY, spelt)
