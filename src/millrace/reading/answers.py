@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -12,7 +13,10 @@ from millrace.engine.feeds import FeedSpec
 from millrace.engine.results import shown
 from millrace.engine.stores import answer_store, store_specs_of, tells_queries_apart
 from millrace.operators.select import Function
-from millrace.reading.window import EVERYTHING, Instant, times_of
+from millrace.reading.asking import standing_ids
+from millrace.reading.found_anew import answers_found_anew
+from millrace.reading.gathered import gathered_answers
+from millrace.reading.window import Instant, times_of
 from millrace.state.manifest import Manifest
 from millrace.state.merge import EPOCH, with_epoch
 from millrace.state.root import Root
@@ -60,7 +64,17 @@ def kept_answers(
     functions: Mapping[str, Function] | None,
 ) -> pa.Table:
     """Return the answers of some times, in whatever way they are kept."""
-    return stored_answers(root, manifest, feed, qid, first=first, times=times)
+    if feed.policy == "eager":
+        stored = stored_answers(root, manifest, feed, qid, first=first, times=times)
+    else:
+        read = gathered_answers if feed.policy == "lazy" else answers_found_anew
+        qids = None if qid is None else np.array([qid], np.uint64)
+        stored = read(root, manifest, feed, qids, first=first, times=times, functions=functions)
+    tables = [each for each in stored if each.num_rows]
+    if not tables:
+        return no_answers(feed, "rows")
+    whole = pa.concat_tables(tables)
+    return shown(whole, several=feed.shared)
 
 
 def stored_answers(
@@ -70,24 +84,24 @@ def stored_answers(
     qid: int | None,
     *,
     first: int,
-    times: Range = EVERYTHING,
-) -> pa.Table:
-    """Return answers that are stored as rows of their own."""
-    store = answer_store(feed, "rows")
-    state = manifest.stores.get(store)
+    times: Range,
+) -> Iterator[pa.Table]:
+    """Yield answers that are stored as rows of their own."""
+    state = manifest.stores.get(answer_store(feed, "rows"))
     keys = None if qid is None else (qid, qid + 1)
-    tables = [
-        with_epoch(read_piece(root, piece, keys=keys, times=times), run.epoch)
-        for run in (() if state is None else state.runs)
-        if run.epoch >= first
-        for piece in run.pieces
-        if piece.min_time < times[1] and piece.max_time >= times[0]
-    ]
-    if not tables:
-        return no_answers(feed, "rows")
-    stored = pa.concat_tables(tables)
-    stored = stored.filter(pc.greater_equal(stored.column(EPOCH), first))
-    return shown(stored, several=tells_queries_apart(store))
+    alive = None
+    if qid is None and feed.shared and feed.retain is not None and feed.plan is None:
+        alive = standing_ids(root, manifest, feed)
+    for run in () if state is None else state.runs:
+        for piece in run.pieces if run.epoch >= first else ():
+            if piece.min_time >= times[1] or piece.max_time < times[0]:
+                continue
+            rows = with_epoch(read_piece(root, piece, keys=keys, times=times), run.epoch)
+            if first:
+                rows = rows.filter(pc.greater_equal(rows.column(EPOCH), first))
+            if alive is not None:
+                rows = rows.filter(pa.array(np.isin(rows.column("_key").to_numpy(), alive)))
+            yield rows
 
 
 def no_answers(feed: FeedSpec, fan_out: FanOut) -> pa.Table:

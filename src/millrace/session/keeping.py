@@ -54,7 +54,7 @@ class Keeping:
             _require_history(stream, retain)
         if retain is None:
             return {"keep": default if self.keep is None else self.keep}
-        return {"keep": 0, "retain": retain, "policy": self.policy or "eager"}
+        return {"keep": 0, "retain": retain, "policy": self.policy or "lazy"}
 
     def of_plan(self, default: int) -> dict[str, Any]:
         """Return what a feed with a plan keeps: its answers are no rows of a stream."""
