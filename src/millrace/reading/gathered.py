@@ -27,18 +27,18 @@ from millrace.engine.row_ids import (
 )
 from millrace.engine.stores import ASKED
 from millrace.errors import StoreError
-from millrace.kernels.arrays import Bools, Hashes, Ints
+from millrace.kernels.arrays import Hashes, Ints
 from millrace.kernels.containers import unpack_places
 from millrace.kernels.sorted_keys import distinct
 from millrace.operators.keys import read_only, text_buffers
 from millrace.operators.select import Function, project
 from millrace.reading.asking import Asking, asking
-from millrace.reading.window import FIRST_TIME
+from millrace.state.lookup import lookup
 from millrace.state.manifest import Manifest, StoreState
 from millrace.state.merge import EPOCH
 from millrace.state.order import sort_rows
 from millrace.state.root import Root
-from millrace.state.run import Range, read_keys, read_piece
+from millrace.state.run import Range, read_piece
 
 _PLACES = np.uint64(PLACE_BITS)
 _EPOCHS = np.uint64(EPOCH_SHIFT)
@@ -46,14 +46,16 @@ _EPOCHS = np.uint64(EPOCH_SHIFT)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Pairs: row `rows[i]` is an answer of query `qids[i]`."""
+    """Pairs: the row at `at[i]` of `rows` is an answer of query `qids[i]`."""
 
     qids: Hashes
-    rows: Hashes
+    at: Ints
+    rows: pa.Table
 
-    def where(self, chosen: Bools) -> Found:
-        """Choose some of the pairs."""
-        return Found(self.qids[chosen], self.rows[chosen])
+    def of(self, qids: Hashes) -> tuple[Hashes, pa.Table]:
+        """Return the pairs of some queries: the query and the row of each."""
+        mine = np.isin(self.qids, qids)
+        return self.qids[mine], self.rows.take(pa.array(self.at[mine]))
 
 
 def gathered_answers(
@@ -68,22 +70,31 @@ def gathered_answers(
 ) -> Iterator[pa.Table]:
     """Yield the answers of some queries of a feed, or of all, as stored answers look."""
     asked = list(asking(root, manifest, feed, qids))
-    if not asked:
+    wanted = np.concatenate([np.zeros(0, np.uint64), *(each.qids for each in asked)])
+    found = gathered(root, manifest, feed, wanted, first=first, times=times)
+    if found is None:
         return
-    wanted = np.concatenate([each.qids for each in asked])
-    found = _found(root, _stores(manifest, feed, "found"), wanted, first, times)
-    if not found.rows.size:
-        return
-    rows = _rows(root, _stores(manifest, feed, "seen"), distinct(found.rows))
-    ids = rows.column("_key").to_numpy()
-    at = np.searchsorted(ids, found.rows)
-    time = rows.column("_time").to_numpy()
-    there = np.append(ids, ~np.uint64(0))[at] == found.rows
-    within = np.append((time >= times[0]) & (time < times[1]), values=False)
-    found, at = found.where(there & within[at]), at[there & within[at]]
     for each in asked:
-        mine = slice(None) if len(asked) == 1 else np.isin(found.qids, each.qids)
-        yield answered(feed, each, found.qids[mine], rows.take(pa.array(at[mine])), functions)
+        owners, rows = found.of(each.qids)
+        yield answered(feed, each, owners, rows, functions)
+
+
+def gathered(
+    root: Root, manifest: Manifest, feed: FeedSpec, qids: Hashes, *, first: int, times: Range
+) -> Found | None:
+    """Find the answers of queries whose feeds read the same stream and retain as long as `feed`."""
+    sets, seen = _store(manifest, feed, "found"), _store(manifest, feed, "seen")
+    if sets is None or seen is None or not qids.size:
+        return None
+    owners, ids = _pairs(root, sets, qids, first, times)
+    if not ids.size:
+        return None
+    rows = _rows(root, seen, distinct(ids))
+    keys, time = rows.column("_key").to_numpy(), rows.column("_time").to_numpy()
+    within = np.append((time >= times[0]) & (time < times[1]), values=False)
+    at = np.searchsorted(keys, ids)
+    there = within[at] & (np.append(keys, np.uint64(0))[at] == ids)
+    return Found(owners[there], at[there], rows)
 
 
 def answered(
@@ -121,63 +132,46 @@ def answered(
 
 def rows_between(root: Root, manifest: Manifest, feed: FeedSpec, times: Range) -> pa.Table | None:
     """Return all rows of a feed's stream that were seen in some times, None if there are none."""
+    store = _store(manifest, feed, "seen")
     found = [
         read_piece(root, piece, times=times)
-        for store in _stores(manifest, feed, "seen")
-        for run in store.runs
+        for run in (() if store is None else store.runs)
         for piece in run.pieces
         if piece.min_time < times[1] and piece.max_time >= times[0]
     ]
     return pa.concat_tables(found) if found else None
 
 
-def _stores(manifest: Manifest, feed: FeedSpec, kind: str) -> list[StoreState]:
-    """Return the stores of a feed's stream; a store is known by the stream's declaration."""
+def _store(manifest: Manifest, feed: FeedSpec, kind: str) -> StoreState | None:
+    """Return a store of a feed's stream, which is known by the stream's declaration."""
     born = manifest.facts.get("born", {}).get(feed.stream)
     rest = f"/{feed.retain}" if kind == "found" else ""
-    state = manifest.stores.get(f"{kind}/{feed.stream}.{born}{rest}")
-    return [] if state is None else [state]
+    return manifest.stores.get(f"{kind}/{feed.stream}.{born}{rest}")
 
 
-def _found(root: Root, stores: list[StoreState], qids: Hashes, first: int, times: Range) -> Found:
-    """Return the pairs of some queries in epochs from `first` on; times may be before `times`."""
+def _pairs(
+    root: Root, store: StoreState, qids: Hashes, first: int, times: Range
+) -> tuple[Hashes, Hashes]:
+    """Return the queries and rows of pairs in epochs from `first` on; times may be earlier."""
     keys = np.sort(key_of_query(qids))
-    whole = [
-        read_keys(root, piece, keys, max(times[0] - 1, FIRST_TIME))
-        for store in stores
-        for run in store.runs
-        if run.epoch >= first
-        for piece in run.pieces
-        if piece.max_time >= times[0]
-        and piece.low[0] <= int(keys[-1])
-        and piece.high[0] >= int(keys[0])
-    ]
     found, rows = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
-    for table in whole:
-        for batch in table.to_batches():
-            sets = batch
-            if first:
-                epochs = epoch_of_block(batch.column("block").to_numpy())
-                sets = batch.filter(pa.array(epochs >= np.uint64(first)))
-            counts = sets.column("n_rows").to_numpy()
-            bases = sets.column("block").to_numpy() << _PLACES
-            packed = text_buffers(sets.column("places"))
-            rows.append(unpack_places(read_only(bases), read_only(counts), *packed))
-            found.append(np.repeat(query_of_key(sets.column("_key").to_numpy()), counts))
-    return Found(np.concatenate(found), np.concatenate(rows))
+    for batch in lookup(root, store).find(keys, begin=times[0], first=first):
+        sets = batch
+        if first:
+            epochs = epoch_of_block(batch.column("block").to_numpy())
+            sets = batch.filter(pa.array(epochs >= np.uint64(first)))
+        counts = sets.column("n_rows").to_numpy()
+        bases = sets.column("block").to_numpy() << _PLACES
+        packed = text_buffers(sets.column("places"))
+        rows.append(unpack_places(read_only(bases), read_only(counts), *packed))
+        found.append(np.repeat(query_of_key(sets.column("_key").to_numpy()), counts))
+    return np.concatenate(found), np.concatenate(rows)
 
 
-def _rows(root: Root, stores: list[StoreState], ids: Hashes) -> pa.Table:
+def _rows(root: Root, store: StoreState, ids: Hashes) -> pa.Table:
     """Return the rows of some ids, ascending; those that have expired may be missing."""
-    found = [
-        read_keys(root, piece, ids, FIRST_TIME)
-        for store in stores
-        for run in store.runs
-        for piece in run.pieces
-        if piece.low[0] <= int(ids[-1]) and piece.high[0] >= int(ids[0])
-    ]
-    empty = [store.schema.empty_table() for store in stores]
-    return sort_rows(pa.concat_tables([*empty, *found])).drop_columns([ASKED])
+    found = pa.Table.from_batches(lookup(root, store).find(ids), store.schema)
+    return sort_rows(found).drop_columns([ASKED])
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:
