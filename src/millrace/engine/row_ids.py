@@ -46,11 +46,6 @@ def require_ordinals(n_rows: int) -> None:
         )
 
 
-def epoch_of_block(blocks: Hashes) -> Hashes:
-    """Return the epoch of each block."""
-    return blocks >> np.uint64(EPOCH_SHIFT - PLACE_BITS)
-
-
 def key_of_query(qids: Hashes) -> Hashes:
     """Return the key under which sets of rows are kept for queries.
 

@@ -39,15 +39,16 @@ def pack_places(places: Uints16, bounds: Ints) -> tuple[Ints32, Bytes]:
 
 
 @njit(cache=True, nogil=True)
-def unpack_places(bases: Hashes, counts: Ints32, offsets: Ints32, data: Bytes) -> Hashes:
-    """Return the members of all sets, one behind the other: a set's base and each of its places."""
+def unpack_places(blocks: Hashes, counts: Ints32, offsets: Ints32, data: Bytes) -> Hashes:
+    """Return the members of all sets, one behind the other: 65,536 times its block, and a place."""
     total = np.int64(0)
     for number in range(len(counts)):
         total += counts[number]
     found = np.empty(total, np.uint64)
     at = np.int64(0)
     for number in range(len(counts)):
-        base, begin, stop = bases[number], offsets[number], offsets[number + 1]
+        base = blocks[number] << np.uint64(16)
+        begin, stop = offsets[number], offsets[number + 1]
         if stop - begin == 2 * counts[number]:
             for each in range(begin, stop, 2):
                 found[at] = (

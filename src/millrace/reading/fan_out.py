@@ -67,7 +67,7 @@ def _gathered(
     feed = subscribers[0][0]
     qids = np.unique(np.array([qid for _, qid in subscribers], np.uint64))
     times = times_of(manifest, feed)
-    found = gathered(root, manifest, feed, qids, first=after + 1, times=times)
+    found = gathered(root, manifest, feed, qids, None, first=after + 1, times=times)
     if found is None:
         return
     feeds = {each.name: each for each, _ in subscribers}

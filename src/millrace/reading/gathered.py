@@ -11,36 +11,29 @@ Cost: about 0.1 ms for each run of the two stores, and 1 us a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.row_ids import (
-    EPOCH_SHIFT,
-    PLACE_BITS,
-    epoch_of_block,
-    key_of_query,
-    query_of_key,
-)
-from millrace.engine.stores import ASKED
+from millrace.engine.row_ids import EPOCH_SHIFT, key_of_query, query_of_key
 from millrace.errors import StoreError
-from millrace.kernels.arrays import Hashes, Ints
+from millrace.kernels.arrays import Bytes, Hashes, Ints, Ints32
 from millrace.kernels.containers import unpack_places
 from millrace.kernels.sorted_keys import distinct
 from millrace.operators.keys import read_only, text_buffers
 from millrace.operators.select import Function, project
+from millrace.plan.expressions import Column, walk
 from millrace.reading.asking import Asking, asking
-from millrace.state.lookup import lookup
+from millrace.state.lookup import Block, lookup
 from millrace.state.manifest import Manifest, StoreState
 from millrace.state.merge import EPOCH
 from millrace.state.order import sort_rows
 from millrace.state.root import Root
 from millrace.state.run import Range, read_piece
 
-_PLACES = np.uint64(PLACE_BITS)
 _EPOCHS = np.uint64(EPOCH_SHIFT)
 
 
@@ -57,6 +50,11 @@ class Found:
         mine = np.isin(self.qids, qids)
         return self.qids[mine], self.rows.take(pa.array(self.at[mine]))
 
+    def all(self) -> tuple[Hashes, pa.Table]:
+        """Return all pairs; mostly each row is in one of them, in their order."""
+        plain = self.rows.num_rows == self.at.size and bool((np.diff(self.at) == 1).all())
+        return self.qids, self.rows if plain else self.rows.take(pa.array(self.at))
+
 
 def gathered_answers(
     root: Root,
@@ -71,25 +69,48 @@ def gathered_answers(
     """Yield the answers of some queries of a feed, or of all, as stored answers look."""
     asked = list(asking(root, manifest, feed, qids))
     wanted = np.concatenate([np.zeros(0, np.uint64), *(each.qids for each in asked)])
-    found = gathered(root, manifest, feed, wanted, first=first, times=times)
+    needed = columns_of(asked)
+    found = gathered(root, manifest, feed, wanted, needed, first=first, times=times)
     if found is None:
         return
     for each in asked:
-        owners, rows = found.of(each.qids)
+        owners, rows = found.all() if len(asked) == 1 else found.of(each.qids)
         yield answered(feed, each, owners, rows, functions)
 
 
+def columns_of(asked: Iterable[Asking]) -> tuple[str, ...]:
+    """Return the columns of rows that are needed to compute what queries show."""
+    named = {
+        node.name
+        for each in asked
+        for output in each.selection.outputs
+        for node in walk(output.value)
+        if isinstance(node, Column)
+    }
+    return ("_key", "_time", "_late", *sorted(named))
+
+
 def gathered(
-    root: Root, manifest: Manifest, feed: FeedSpec, qids: Hashes, *, first: int, times: Range
+    root: Root,
+    manifest: Manifest,
+    feed: FeedSpec,
+    qids: Hashes,
+    columns: tuple[str, ...] | None,
+    *,
+    first: int,
+    times: Range,
 ) -> Found | None:
-    """Find the answers of queries whose feeds read the same stream and retain as long as `feed`."""
+    """Find answers of queries whose feeds read the same stream and retain as long as `feed`.
+
+    Of the rows, all columns are read if None are named.
+    """
     sets, seen = _store(manifest, feed, "found"), _store(manifest, feed, "seen")
     if sets is None or seen is None or not qids.size:
         return None
     owners, ids = _pairs(root, sets, qids, first, times)
     if not ids.size:
         return None
-    rows = _rows(root, seen, distinct(ids))
+    rows = _rows(root, seen, distinct(ids), columns or tuple(seen.schema.names))
     keys, time = rows.column("_key").to_numpy(), rows.column("_time").to_numpy()
     within = np.append((time >= times[0]) & (time < times[1]), values=False)
     at = np.searchsorted(keys, ids)
@@ -153,25 +174,38 @@ def _pairs(
     root: Root, store: StoreState, qids: Hashes, first: int, times: Range
 ) -> tuple[Hashes, Hashes]:
     """Return the queries and rows of pairs in epochs from `first` on; times may be earlier."""
-    keys = np.sort(key_of_query(qids))
+    keys = key_of_query(qids)
+    keys.sort()
     found, rows = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
-    for batch in lookup(root, store).find(keys, begin=times[0], first=first):
-        sets = batch
-        if first:
-            epochs = epoch_of_block(batch.column("block").to_numpy())
-            sets = batch.filter(pa.array(epochs >= np.uint64(first)))
-        counts = sets.column("n_rows").to_numpy()
-        bases = sets.column("block").to_numpy() << _PLACES
-        packed = text_buffers(sets.column("places"))
-        rows.append(unpack_places(read_only(bases), read_only(counts), *packed))
-        found.append(np.repeat(query_of_key(sets.column("_key").to_numpy()), counts))
-    return np.concatenate(found), np.concatenate(rows)
+    for block, places in lookup(root, store).stretches(keys, begin=times[0], first=first):
+        blocks, counts, offsets, data = _sets(block)
+        ends = offsets[places.start : places.stop + 1]
+        mine = unpack_places(blocks[places], counts[places], ends, data)
+        owner = query_of_key(block.keys[places.start : places.start + 1])
+        rows.append(mine)
+        found.append(np.repeat(owner, mine.size))
+    owners, ids = np.concatenate(found), np.concatenate(rows)
+    if first:
+        fresh = ids >= np.uint64(first << EPOCH_SHIFT)
+        owners, ids = owners[fresh], ids[fresh]
+    return owners, ids
 
 
-def _rows(root: Root, store: StoreState, ids: Hashes) -> pa.Table:
+def _sets(block: Block) -> tuple[Hashes, Ints32, Ints32, Bytes]:
+    """Return the columns of sets as arrays: their blocks of rows, sizes, offsets and bytes."""
+    if "sets" not in block.kept:
+        rows = block.rows
+        plain = [read_only(rows.column(name).to_numpy()) for name in ("block", "n_rows")]
+        block.kept["sets"] = (*plain, *text_buffers(rows.column("places")))
+    sets: tuple[Hashes, Ints32, Ints32, Bytes] = block.kept["sets"]
+    return sets
+
+
+def _rows(root: Root, store: StoreState, ids: Hashes, columns: tuple[str, ...]) -> pa.Table:
     """Return the rows of some ids, ascending; those that have expired may be missing."""
-    found = pa.Table.from_batches(lookup(root, store).find(ids), store.schema)
-    return sort_rows(found).drop_columns([ASKED])
+    schema = pa.schema([store.schema.field(name) for name in columns])
+    found = pa.Table.from_batches(lookup(root, store).find(ids, columns), schema)
+    return sort_rows(found).combine_chunks()
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:

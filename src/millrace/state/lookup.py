@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from millrace.kernels.sorted_keys import rows_of_keys
 from millrace.state.order import Keys
@@ -30,7 +32,7 @@ class Lookup:
     """The live rows of a store, by key."""
 
     def __init__(self, root: Root, state: StoreState) -> None:
-        self._blocks: list[_Block] = []
+        self._blocks: list[Block] = []
         fences: list[tuple[int, int, int, int]] = []
         for run in state.runs:
             for piece in run.pieces:
@@ -39,53 +41,83 @@ class Lookup:
                 first = int(np.searchsorted(known.bounds, piece.first, side="right")) - 1
                 stop = int(np.searchsorted(known.bounds, piece.stop, side="left"))
                 for at in range(first, stop):
-                    self._blocks.append(_Block(stored, at, piece))
+                    self._blocks.append(Block(stored, at, piece))
                     ends = int(known.first_keys[at]), int(known.last_keys[at])
                     fences.append((*ends, int(known.max_times[at]), run.epoch))
         lows, highs, newest, epochs = zip(*fences, strict=True) if fences else ((), (), (), ())
         self._lows, self._highs = np.array(lows, np.uint64), np.array(highs, np.uint64)
         self._newest, self._epochs = np.array(newest, np.int64), np.array(epochs, np.int64)
 
-    def find(
-        self, keys: Keys, *, begin: int = ANY_TIME, first: int = 0
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some keys, ascending, in the order of runs.
+    def find(self, keys: Keys, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """Yield some columns of the rows of some keys, ascending, in the order of runs."""
+        low = keys.searchsorted(self._lows, side="left")
+        high = keys.searchsorted(self._highs, side="right")
+        for at in np.flatnonzero(high > low).tolist():
+            block = self._blocks[at]
+            places = block.places(keys[low[at] : high[at]])
+            if places.size:
+                yield block.select(columns).take(pa.array(places))
 
-        Rows older than `begin`, and those of epochs before `first`, may be left out.
+    def stretches(
+        self, keys: Keys, *, begin: int = ANY_TIME, first: int = 0
+    ) -> Iterator[tuple[Block, slice]]:
+        """Yield where the rows of some keys stand, ascending, in the order of runs.
+
+        Blocks without a row as late as `begin`, or of an epoch from `first` on, are left out.
         """
-        low = np.searchsorted(keys, self._lows, side="left")
-        high = np.searchsorted(keys, self._highs, side="right")
+        low = keys.searchsorted(self._lows, side="left")
+        high = keys.searchsorted(self._highs, side="right")
         chosen = (high > low) & (self._newest >= begin) & (self._epochs >= first)
         for at in np.flatnonzero(chosen).tolist():
-            found = self._blocks[at].find(keys[low[at] : high[at]])
-            if found is not None:
-                yield found
+            block = self._blocks[at]
+            mine = keys[low[at] : high[at]]
+            starts = block.keys.searchsorted(mine, side="left")
+            stops = block.keys.searchsorted(mine, side="right")
+            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+                if stop > start:
+                    yield block, slice(start, stop)
 
 
-class _Block:
+class Block:
     """The part of one block that a piece names."""
 
     def __init__(self, stored: StoredRun, ordinal: int, piece: Piece) -> None:
         self._stored, self._ordinal, self._piece = stored, ordinal, piece
+        self._selected: tuple[tuple[str, ...], Any] = (), None
 
     @cached_property
-    def _rows(self) -> tuple[pa.RecordBatch, Keys]:
+    def rows(self) -> pa.RecordBatch:
+        """The rows, pointing into the mapped file."""
         batch, start = self._stored.block(self._ordinal), self._stored.blocks.bounds[self._ordinal]
         first = max(self._piece.first - int(start), 0)
         stop = min(self._piece.stop - int(start), batch.num_rows)
-        mine = batch.slice(first, stop - first)
-        return mine, mine.column(0).to_numpy()
+        return batch.slice(first, stop - first)
 
-    def find(self, keys: Keys) -> pa.RecordBatch | None:
-        """Return the rows of some keys; those of one key are side by side, and not copied."""
-        batch, column = self._rows
-        if keys.size == 1:
-            first = int(np.searchsorted(column, keys[0], side="left"))
-            stop = int(np.searchsorted(column, keys[0], side="right"))
-            return batch.slice(first, stop - first) if stop > first else None
-        times = batch.column(1).to_numpy()
-        at = rows_of_keys(column, times, keys, 0, column.size, ANY_TIME)
-        return batch.take(pa.array(at)) if at.size else None
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys of the rows, ascending."""
+        keys: Keys = self.rows.column(0).to_numpy()
+        return keys
+
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What a reader has made of the columns, and wants to find again."""
+        return {}
+
+    def select(self, columns: tuple[str, ...]) -> pa.RecordBatch:
+        """Return the rows with some columns; those last asked for are remembered."""
+        if self._selected[0] != columns:
+            self._selected = columns, self.rows.select(columns)
+        return self._selected[1]
+
+    def places(self, keys: Keys) -> NDArray[np.int64]:
+        """Return the places of the rows of some keys."""
+        return rows_of_keys(self.keys, self._times, keys, 0, len(self.keys), ANY_TIME)
+
+    @cached_property
+    def _times(self) -> NDArray[np.int64]:
+        times: NDArray[np.int64] = self.rows.column(1).to_numpy()
+        return times
 
 
 _lookups: WeakKeyDictionary[StoreState, tuple[str, Lookup]] = WeakKeyDictionary()
