@@ -32,7 +32,8 @@ class Asking:
     """Queries of one feed that ask the same but for constants; `qids` ascend.
 
     `parameters` has a row for each, if what they show depends on their constants or these were
-    wanted; else it is None. `alike` is the same for queries that show the same of a row.
+    wanted; else it is None. `alike` is the same for queries that show the same of a row, and
+    `columns` are those of a row that they need for it.
     """
 
     feed: str
@@ -40,6 +41,7 @@ class Asking:
     qids: Hashes
     parameters: pa.RecordBatch | None
     alike: str
+    columns: frozenset[str]
 
 
 def asking(
@@ -62,7 +64,8 @@ def asking(
                 alike = f"{run.name} {family}"
             if constants or stored.outputs_differ:
                 parameters = run.parameters(family).take(pa.array(run.places(mine)))
-            yield Asking(stored.feed, stored.selection, run.qids[mine], parameters, alike)
+            shown, columns = stored.selection, stored.columns_shown
+            yield Asking(stored.feed, shown, run.qids[mine], parameters, alike, columns)
 
 
 def standing_ids(root: Root, manifest: Manifest, feed: FeedSpec) -> Hashes:

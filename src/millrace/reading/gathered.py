@@ -11,7 +11,7 @@ Cost: about 0.1 ms for each run of the two stores, and 1 us a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,6 @@ from millrace.kernels.containers import unpack_places
 from millrace.kernels.sorted_keys import distinct
 from millrace.operators.keys import read_only, text_buffers
 from millrace.operators.select import Function, project
-from millrace.plan.expressions import Column, walk
 from millrace.reading.asking import Asking, asking
 from millrace.state.lookup import Block, lookup
 from millrace.state.manifest import Manifest, StoreState
@@ -69,25 +68,14 @@ def gathered_answers(
     """Yield the answers of some queries of a feed, or of all, as stored answers look."""
     asked = list(asking(root, manifest, feed, qids))
     wanted = np.concatenate([np.zeros(0, np.uint64), *(each.qids for each in asked)])
-    needed = columns_of(asked)
-    found = gathered(root, manifest, feed, wanted, needed, first=first, times=times)
+    needed = sorted(frozenset().union(*(each.columns for each in asked)))
+    columns = ("_key", "_time", "_late", *needed)
+    found = gathered(root, manifest, feed, wanted, columns, first=first, times=times)
     if found is None:
         return
     for each in asked:
         owners, rows = found.all() if len(asked) == 1 else found.of(each.qids)
         yield answered(feed, each, owners, rows, functions)
-
-
-def columns_of(asked: Iterable[Asking]) -> tuple[str, ...]:
-    """Return the columns of rows that are needed to compute what queries show."""
-    named = {
-        node.name
-        for each in asked
-        for output in each.selection.outputs
-        for node in walk(output.value)
-        if isinstance(node, Column)
-    }
-    return ("_key", "_time", "_late", *sorted(named))
 
 
 def gathered(
@@ -178,9 +166,9 @@ def _pairs(
     keys.sort()
     found, rows = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
     for block, places in lookup(root, store).stretches(keys, begin=times[0], first=first):
-        blocks, counts, offsets, data = _sets(block)
+        blocks, counts, newest, offsets, data = _sets(block)
         ends = offsets[places.start : places.stop + 1]
-        mine = unpack_places(blocks[places], counts[places], ends, data)
+        mine = unpack_places(blocks[places], counts[places], ends, data, newest[places], times[0])
         owner = query_of_key(block.keys[places.start : places.start + 1])
         rows.append(mine)
         found.append(np.repeat(owner, mine.size))
@@ -191,13 +179,13 @@ def _pairs(
     return owners, ids
 
 
-def _sets(block: Block) -> tuple[Hashes, Ints32, Ints32, Bytes]:
-    """Return the columns of sets as arrays: their blocks of rows, sizes, offsets and bytes."""
+def _sets(block: Block) -> tuple[Hashes, Ints32, Ints, Ints32, Bytes]:
+    """Return columns of sets as arrays: their blocks of rows, sizes, times, offsets and bytes."""
     if "sets" not in block.kept:
         rows = block.rows
-        plain = [read_only(rows.column(name).to_numpy()) for name in ("block", "n_rows")]
+        plain = [read_only(rows.column(name).to_numpy()) for name in ("block", "n_rows", "_time")]
         block.kept["sets"] = (*plain, *text_buffers(rows.column("places")))
-    sets: tuple[Hashes, Ints32, Ints32, Bytes] = block.kept["sets"]
+    sets: tuple[Hashes, Ints32, Ints, Ints32, Bytes] = block.kept["sets"]
     return sets
 
 
