@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 
 import duckdb
 import numpy as np
@@ -75,9 +75,12 @@ def invocations(kind: Kind, counts: tuple[int, ...], windows: tuple[int, ...]) -
 
 def equality(folder: Path) -> list[Figure]:
     """Figure 7a: response time by window, one to four equality predicates."""
-    found = invocations(EQUALITY, (1, 2, 4), LARGER)
-    ratios = {window: rate_ratio(found, window) for window in (PAPER, LARGER[-1])}
-    held = all(each["none"][PAPER] > each["lazy"][PAPER] for each in found.values())
+    found = invocations(EQUALITY, (1, 2, 3, 4), LARGER)
+    ratios = {
+        window: geometric_mean(rate_ratios(found, window).values())
+        for window in (PAPER, LARGER[-1])
+    }
+    held = all(ratio > 1 for ratio in rate_ratios(found, PAPER).values())
     drawing = Drawing(
         "psoup-7a",
         "PSoup Figure 7a: invoking a query of equality predicates",
@@ -89,12 +92,20 @@ def equality(folder: Path) -> list[Figure]:
         + "; P is as quick as C here, since only the query's own sets are read.",
     )
     draw(drawing, labelled(found), folder)
-    note = "1, 2 and 4 equality predicates, all invocations together"
-    largest = f"P's invocations by NoMat's, window {LARGER[-1]:,}"
-    return [
-        Figure(largest, ratios[LARGER[-1]], "at least", 10, "x", note),
-        Figure(f"the same, window {PAPER:,}", ratios[PAPER], "reported", None, "x", note),
+    figures = [
+        Figure(
+            f"P's invocations by NoMat's, {PAPER:,} rows",
+            ratios[PAPER],
+            "at least",
+            10,
+            "x",
+            f"one to four equality predicates, geometric mean; {each_ratio(found, PAPER)}",
+        )
     ]
+    window = LARGER[-1]
+    note = each_ratio(found, window)
+    case = f"the same, {window:,} rows"
+    return [*figures, Figure(case, ratios[window], "reported", None, "x", note)]
 
 
 def interval(folder: Path) -> list[Figure]:
@@ -137,10 +148,15 @@ def labelled(found: dict[int, Lines]) -> dict[str, dict[int, float]]:
     }
 
 
-def rate_ratio(found: dict[int, Lines], window: int) -> float:
-    """Return how many times as many invocations P answers in a second as NoMat."""
-    spent = {policy: sum(each[policy][window] for each in found.values()) for policy in POLICIES}
-    return spent["none"] / spent["lazy"]
+def rate_ratios(found: dict[int, Lines], window: int) -> dict[int, float]:
+    """Return how many times as many invocations P answers in a second, by number of predicates."""
+    return {count: each["none"][window] / each["lazy"][window] for count, each in found.items()}
+
+
+def each_ratio(found: dict[int, Lines], window: int) -> str:
+    """Tell the ratios one by one."""
+    ratios = rate_ratios(found, window)
+    return ", ".join(f"{count}: {ratio:.1f} x" for count, ratio in ratios.items())
 
 
 def join(folder: Path) -> list[Figure]:
@@ -186,7 +202,7 @@ def joined(session: Session, size: int) -> pa.Table:
     with duckdb.connect() as database:
         database.register("r", first.filter(pc.greater_equal(first["_time"], size)))
         database.register("s", second.filter(pc.greater_equal(second["_time"], size)))
-        found = database.execute("SELECT r.a0, s.a1 FROM r, s WHERE r.a0 > s.a1 + 200")
+        found = database.sql("SELECT r.a0, s.a1 FROM r, s WHERE r.a0 > s.a1 + 200")
         return found.to_arrow_table()
 
 

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from millrace.kernels.sorted_keys import rows_of_keys
 from millrace.state.order import Keys
 from millrace.state.piece import Piece
 from millrace.state.root import Root
@@ -49,7 +48,7 @@ class Lookup:
         self._newest, self._epochs = np.array(newest, np.int64), np.array(epochs, np.int64)
 
     def find(self, keys: Keys, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        """Yield some columns of the rows of some keys, ascending, in the order of runs."""
+        """Yield some columns of the rows of some keys, ascending, of which no two rows have one."""
         low = keys.searchsorted(self._lows, side="left")
         high = keys.searchsorted(self._highs, side="right")
         for at in np.flatnonzero(high > low).tolist():
@@ -111,13 +110,10 @@ class Block:
         return self._selected[1]
 
     def places(self, keys: Keys) -> NDArray[np.int64]:
-        """Return the places of the rows of some keys."""
-        return rows_of_keys(self.keys, self._times, keys, 0, len(self.keys), ANY_TIME)
-
-    @cached_property
-    def _times(self) -> NDArray[np.int64]:
-        times: NDArray[np.int64] = self.rows.column(1).to_numpy()
-        return times
+        """Return the places of the rows of some keys, at most one each, within their fences."""
+        at = np.minimum(self.keys.searchsorted(keys), len(self.keys) - 1)
+        there = self.keys[at] == keys
+        return at if there.all() else at[there]
 
 
 _lookups: WeakKeyDictionary[StoreState, tuple[str, Lookup]] = WeakKeyDictionary()
