@@ -1,0 +1,1 @@
+"""Reading a root from any process: what is committed, by the manifest, and no session."""
