@@ -12,7 +12,7 @@ from millrace.engine import facts
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.stores import answer_store
 from millrace.errors import PlanError, StoreError
-from millrace.session.reading import answers
+from millrace.reading.answers import answers
 from millrace.state.manifest import Manifest
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -23,10 +22,11 @@ import pyarrow as pa
 from millrace.connectors.compiled import compile_readers
 from millrace.connectors.files import Files
 from millrace.connectors.named import check_connector, files_source
+from millrace.connectors.pushed import Pushed
 from millrace.connectors.sinks.memory import MemorySink
 from millrace.connectors.sinks.parquet import ParquetSink
 from millrace.connectors.sinks.sink import FanOut, Sink
-from millrace.engine.backend import Backend, Binding, Run
+from millrace.engine.backend import Binding, Run
 from millrace.engine.decide import horizons
 from millrace.engine.delivery import Delivery
 from millrace.engine.epoch import Engine
@@ -45,6 +45,7 @@ from millrace.operators.typed_function import TypedFunction
 from millrace.plan.bind import bind_selection
 from millrace.plan.nodes import Selection
 from millrace.plan.relations import Relation, StreamOf
+from millrace.reading.answers import no_answers
 from millrace.schema import Column, Schema, type_named
 from millrace.session.arguments import (
     ids_of,
@@ -53,9 +54,9 @@ from millrace.session.arguments import (
     require_text,
     root_of,
 )
+from millrace.session.backends import backend_for
 from millrace.session.following import Following
 from millrace.session.query import Query
-from millrace.session.reading import no_answers
 from millrace.session.registration import Registration
 from millrace.session.relations import declare_table, declare_view
 from millrace.session.table import Table
@@ -79,7 +80,8 @@ class Session:
     root
         The directory that holds everything durable; it is created if it does not exist.
     spark
-        The `SparkSession` to run on; without one, epochs run in this process.
+        The `SparkSession` to run on; without one, epochs run in this process. A backend of
+        another kind may be given in its place.
     settings
         How the engine runs.
     """
@@ -99,7 +101,7 @@ class Session:
         self.followers: list[Following] = []
         self._fence = Fence.acquire(self._root, who="millrace engine")
         try:
-            self._backend = _backend(spark, self._fence)
+            self._backend = backend_for(spark, self._fence)
             self.engine = self._opened(settings or Settings(), threads=threads)
         except BaseException:
             self._fence.release()
@@ -149,7 +151,7 @@ class Session:
             None if retain is None else to_micros(retain),
             None if idle is None else to_micros(idle),
             json,
-            isinstance(source, Files),
+            isinstance(source, Files | Pushed),
         )
         if json is not None or (isinstance(source, Files) and source.is_text):
             compile_readers()
@@ -347,6 +349,8 @@ class Session:
     ) -> object:
         """Make the source that a CREATE STREAM names; without Spark it is fed by hand."""
         name = check_connector("source", kind, options)
+        if name == "push":
+            return Pushed()
         if name == "files" and not isinstance(self._backend, LocalBackend):
             return files_source(options)
         return self._backend.make_source(name, options, stream, schema)
@@ -443,7 +447,7 @@ class Session:
         beside: list[str | None],
     ) -> Schema:
         known = declared if isinstance(declared, Schema | None) else Schema.of(declared)
-        found = None if isinstance(source, Files) else self._backend.schema_of(source)
+        found = None if isinstance(source, Files | Pushed) else self._backend.schema_of(source)
         if json is None:
             columns = known or found
             if columns is None:
@@ -490,11 +494,3 @@ def _found(found: Schema | None, column: str, stream: str) -> pa.DataType:
 
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _backend(spark: object, fence: Fence) -> Backend:
-    if spark is None:
-        return LocalBackend()
-    found = entry_points(group="millrace.backends", name="spark")
-    made: Backend = next(iter(found)).load()(spark, fence)
-    return made

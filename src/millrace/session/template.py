@@ -24,11 +24,11 @@ from millrace.errors import PlanError, SchemaError
 from millrace.plan.bind import nearest
 from millrace.plan.levels import sizes_in
 from millrace.plan.nodes import Selection
+from millrace.reading.answers import answers
 from millrace.schema import MISFITS
 from millrace.session.arguments import ids_of
 from millrace.session.following import Following, difference
 from millrace.session.query import Query
-from millrace.session.reading import answers
 
 if TYPE_CHECKING:
     from millrace.session.session import Session

@@ -23,7 +23,7 @@ from millrace.engine.settings import Settings
 from millrace.index.access import METHODS
 from millrace.schema import Schema
 from millrace.session import Session
-from millrace.session.reading import answers
+from millrace.reading.answers import answers
 from millrace.state.memory_root import MemoryRoot
 from millrace.testing.bag import bag
 from millrace.testing.strategies import batch_of

@@ -9,15 +9,32 @@ from millrace.connectors.sinks.sink import FanOut
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.results import shown, stored_rows
 from millrace.engine.stores import answer_store, store_specs_of, tells_queries_apart
+from millrace.schema import TIMESTAMP
 from millrace.state.manifest import Manifest
 from millrace.state.merge import EPOCH, with_epoch
 from millrace.state.root import Root
 
 
-def answers(
-    root: Root, manifest: Manifest, feed: FeedSpec, qid: int | None = None, *, first: int = 0
+def answers(  # noqa: PLR0913  what is asked for may be narrowed in several ways
+    root: Root,
+    manifest: Manifest,
+    feed: FeedSpec,
+    qid: int | None = None,
+    *,
+    first: int = 0,
+    begin: int | None = None,
+    end: int | None = None,
+    last: int | None = None,
 ) -> pa.Table:
-    """Return the answers of a feed, or of one query in it, from epoch `first` on, oldest first."""
+    """Return the answers of a feed, or of one query in it, from epoch `first` on, oldest first.
+
+    Parameters
+    ----------
+    begin, end
+        Only those whose time is in `[begin, end)`, in us.
+    last
+        Only so many of the newest.
+    """
     store = answer_store(feed, "rows")
     state = manifest.stores.get(store)
     runs = [] if state is None else [run for run in state.runs if run.epoch >= first]
@@ -28,7 +45,12 @@ def answers(
         return no_answers(feed, "rows")
     if qid is not None:
         stored = stored.filter(pc.equal(stored.column("_key"), pa.scalar(qid, pa.uint64())))
-    return shown(stored, several=tells_queries_apart(store))
+    table = shown(stored, several=tells_queries_apart(store))
+    if begin is not None:
+        table = table.filter(pc.greater_equal(table["_time"], pa.scalar(begin, TIMESTAMP)))
+    if end is not None:
+        table = table.filter(pc.less(table["_time"], pa.scalar(end, TIMESTAMP)))
+    return table if last is None else table.slice(max(table.num_rows - last, 0))
 
 
 def no_answers(feed: FeedSpec, fan_out: FanOut) -> pa.Table:
