@@ -1,7 +1,8 @@
 """Arrivals: rows as they come from outside, brought into the form that routing takes.
 
 Four kinds of sources end here: typed rows, rows that are JSON text in a column, splits of files,
-and batches that were pushed. Whatever cannot be read becomes a reject with its place; nothing is lost on the way.
+and batches that were pushed. Whatever cannot be read becomes a reject with its place; nothing
+is lost on the way.
 """
 
 from __future__ import annotations

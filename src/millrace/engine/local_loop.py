@@ -1,4 +1,4 @@
-"""A loop without Spark: epochs over pushed rows, in a thread of this process.
+"""A loop without Spark: epochs over pushed rows and files, in a thread of this process.
 
 It does what Spark does for an engine: it chooses how far each stream is read, writes that down
 before the epoch runs (`local/<epoch>`), and offers the same again if it was not committed. So a
@@ -14,14 +14,13 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from millrace.connectors.pushed import Pushed, PushLog, folder_of
-from millrace.engine.arrivals import from_pushed
 from millrace.engine.backend import Binding, Outage
 from millrace.engine.decide import next_due
 from millrace.engine.epoch import Engine
 from millrace.engine.inprocess import InProcess, Task
-from millrace.engine.local import LocalBackend
+from millrace.engine.local_sources import LocalSource, local_source, no_source
 from millrace.engine.pace import Pace
 from millrace.errors import CorruptionError, FencedError, IdentityError
 from millrace.operators.select import Function
@@ -36,12 +35,19 @@ FATAL = (FencedError, IdentityError, CorruptionError)
 _logger = logging.getLogger(__name__)
 
 
-class LoopBackend(LocalBackend):
-    """Runs an engine in a thread of this process, over what is pushed."""
+class LoopBackend:
+    """Runs an engine in a thread of this process."""
 
     def schema_of(self, source: object) -> Schema | None:
-        """Return the columns that a source knows; pushed rows have those that are declared."""
-        return None if isinstance(source, Pushed) else super().schema_of(source)
+        """Return nothing: sources that are read here have the columns that are declared."""
+        raise no_source(type(source).__name__)
+
+    def make_source(
+        self, kind: str, options: Mapping[str, Any], stream: str, schema: Schema
+    ) -> object:
+        """Refuse sources that only Spark reads."""
+        del options, stream, schema
+        raise no_source(kind)
 
     def start(
         self, engine: Engine, bindings: Mapping[str, Binding], functions: Mapping[str, Function]
@@ -58,7 +64,7 @@ class LoopRun:
     ) -> None:
         self._engine = engine
         self._bindings, self._functions = dict(bindings), dict(functions)
-        self._logs: dict[str, PushLog] = {}
+        self._sources: dict[str, LocalSource] = {}
         self._pace = Pace(engine.settings.target)
         self._wanted, self._ended = threading.Event(), threading.Event()
         self._wanted.set()
@@ -115,7 +121,7 @@ class LoopRun:
                 ran = self._epoch()
             except FATAL as error:
                 self._failure = error
-                _logger.error("run ended: %s", error)
+                _logger.exception("run ended")
                 self._ended.set()
                 return
             except Exception as error:  # as Spark's query is started again, so is this
@@ -138,22 +144,20 @@ class LoopRun:
         """Run an epoch if there is a reason to; say whether there was."""
         with self._rebinding:
             bindings, functions = self._bindings, self._functions
-        epoch = self._engine.manifest.epoch + 1
+        epoch, sources = self._engine.manifest.epoch + 1, self._bound(bindings)
         done, planned = self._offsets(epoch)
         if planned is None:
-            asked, ends = self._wanted.is_set(), self._latest(bindings, done)
-            if not (asked or ends != done or self._due()):
+            asked, planned = self._wanted.is_set(), self._latest(sources, done)
+            if not (asked or planned != done or self._due()):
                 return False
-            planned = ends
             self._engine.root.put(numbered(OFFSETS, epoch), json.dumps(planned).encode())
         self._wanted.clear()
-        execution = InProcess(
-            self._engine.root, list(self._tasks(bindings, done, planned)), functions
-        )
+        tasks = list(self._tasks(sources, done, planned))
+        execution = InProcess(self._engine.root, tasks, functions)
         statistics = self._engine.run(execution.identity(epoch), execution)
         if statistics is not None:
             self._pace.follow(statistics)
-        self._consume(bindings, epoch, planned)
+        self._consume(sources, epoch, planned)
         return True
 
     def _offsets(self, epoch: int) -> tuple[dict[str, int], dict[str, int] | None]:
@@ -169,44 +173,44 @@ class LoopRun:
             return None
         return found
 
-    def _latest(self, bindings: Mapping[str, Binding], done: Mapping[str, int]) -> dict[str, int]:
+    def _latest(
+        self, sources: Mapping[str, LocalSource], done: Mapping[str, int]
+    ) -> dict[str, int]:
         """Choose where the next epoch ends in each stream; those that are gone are forgotten."""
         found = {}
-        for folder, (name, log) in self._pushed(bindings).items():
-            start = done.get(folder, 0)
-            if log.refresh() > start:
-                limit = self._engine.settings.rows or self._pace.limit(name)
-                found[folder] = log.advance(start, limit)
-            elif start:
-                found[folder] = start
+        for key, source in sources.items():
+            start = done.get(key, 0)
+            limit = self._engine.settings.rows or self._pace.limit(key.rpartition(".")[0])
+            end = source.advance(start, limit) if source.latest() > start else start
+            if end:
+                found[key] = end
         return found
 
-    def _pushed(self, bindings: Mapping[str, Binding]) -> dict[str, tuple[str, PushLog]]:
+    def _bound(self, bindings: Mapping[str, Binding]) -> dict[str, LocalSource]:
+        """Return the sources of the streams, by name and birth."""
         found = {}
         for name, binding in bindings.items():
-            if isinstance(binding.source, Pushed):
-                folder = folder_of(name, binding.spec.born)
-                log = self._logs.setdefault(folder, PushLog(self._engine.root, folder))
-                found[folder] = name, log
+            key = f"{name}.{binding.spec.born}"
+            if key not in self._sources:
+                self._sources[key] = local_source(self._engine.root, binding)
+            found[key] = self._sources[key]
         return found
 
     def _tasks(
-        self, bindings: Mapping[str, Binding], done: Mapping[str, int], planned: Mapping[str, int]
+        self, sources: Mapping[str, LocalSource], done: Mapping[str, int], ends: Mapping[str, int]
     ) -> Iterator[Task]:
-        for folder, (name, log) in self._pushed(bindings).items():
-            start, stop = done.get(folder, 0), planned.get(folder, 0)
+        for key, source in sources.items():
+            start, stop = done.get(key, 0), ends.get(key, 0)
             if stop > start:
-                files = log.files(start, stop)
-                spec = self._engine.registry.catalog.stream(name)
-                yield Task(name, list(from_pushed(self._engine.root, folder, files, spec)))
+                yield Task(key.rpartition(".")[0], list(source.arrived(start, stop)))
 
     def _consume(
-        self, bindings: Mapping[str, Binding], epoch: int, planned: Mapping[str, int]
+        self, sources: Mapping[str, LocalSource], epoch: int, ends: Mapping[str, int]
     ) -> None:
-        """Delete what is committed: pushed files, and offsets of epochs before the last."""
-        for folder, (_, log) in self._pushed(bindings).items():
-            if planned.get(folder, 0):
-                log.consume(planned[folder])
+        """Let go of what is committed, and of the offsets of epochs before the last."""
+        for key, source in sources.items():
+            if ends.get(key, 0):
+                source.consume(ends[key])
         if epoch % 64 == 0:
             for entry in self._engine.root.list(f"{OFFSETS}/"):
                 if (number_of(entry.name) or 0) < epoch - 1:

@@ -116,8 +116,8 @@ class Population:
     """Every standing query, by the stream it reads.
 
     `names` holds only queries that were given one; `generations` only those that were resumed;
-    `expires` only those that are to end by themselves, in us. `stamps` says from which id on queries
-    were registered when, in us, to the second.
+    `expires` only those that are to end by themselves, in us. `stamps` says from which id on
+    queries were registered when, in us, to the second.
     """
 
     blocks: dict[str, list[Block]] = field(default_factory=dict)

@@ -181,6 +181,12 @@ class QueryList:
             counts += np.bincount(chunk.feeds[~chunk.gone], minlength=counts.size)
         return {self._feeds[at]: int(counts[at]) for at in np.flatnonzero(counts).tolist()}
 
+    def ids(self, feeds: Callable[[str], bool]) -> Qids:
+        """Return the ids of the queries of some feeds."""
+        seen = np.array([feeds(each) for each in self._feeds] or [False], np.bool_)
+        found = [c.qids[seen[c.feeds] & ~c.gone] for c in self._chunks]
+        return np.concatenate([np.zeros(0, np.uint64), *found])
+
     def ids_of(self, feed: str) -> Qids:
         """Return the ids of a feed's queries."""
         number = self._numbers.get(feed, -1)

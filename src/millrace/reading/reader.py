@@ -129,8 +129,7 @@ class Reader:
         try:
             self._follow_registry()
             deltas = self._follow_commits()
-            if self._number < number or self.manifest.epoch < epoch:
-                raise MissingError(f"commit {epoch} or entry {number} of the registry is gone")
+            self._require(epoch, number)
         except (MissingError, CorruptionError) as error:
             _logger.info("fallen behind, reading anew: %s", error)
             self.open()
@@ -188,6 +187,10 @@ class Reader:
             with self._lock:
                 self._take(entry)
                 self._number += 1
+
+    def _require(self, epoch: int, number: int) -> None:
+        if self._number < number or self.manifest.epoch < epoch:
+            raise MissingError(f"commit {epoch} or entry {number} of the registry is gone")
 
     def _take(self, entry: Container) -> None:
         """Apply one entry of the registry to what is known, and to the list."""

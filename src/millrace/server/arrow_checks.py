@@ -26,9 +26,7 @@ def read_arrow(body: bytes, *, most_rows: int) -> pa.Table:
             schema = stream.schema
             for batch in stream:
                 n_rows += batch.num_rows
-                if n_rows > most_rows:
-                    raise TooLargeError("rows a request", most_rows, n_rows,
-                                        hint="Send them in parts.")  # fmt: skip
+                _require_few(n_rows, most_rows)
                 batch.validate(full=True)
                 batches.append(batch)
         table = pa.Table.from_batches(batches, schema)
@@ -40,6 +38,11 @@ def read_arrow(body: bytes, *, most_rows: int) -> pa.Table:
             "the body is not an Arrow stream", detail=f"Arrow says: {str(cause)[:300]}."
         ) from cause
     return table
+
+
+def _require_few(n_rows: int, most: int) -> None:
+    if n_rows > most:
+        raise TooLargeError("rows a request", most, n_rows, hint="Send them in parts.")
 
 
 def _require_plain(body: bytes) -> None:

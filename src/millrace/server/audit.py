@@ -34,7 +34,7 @@ class Audit:
         self._waiting: list[bytes] = []
         self._done = self._asked = 0
 
-    def write(self, who: Principal, what: str, **facts: Any) -> None:
+    def write(self, who: Principal, what: str, **facts: object) -> None:
         """Write down what somebody did; it is durable on return."""
         line = {
             "at": datetime.now(UTC).isoformat(timespec="microseconds"),
@@ -88,7 +88,7 @@ def entries(root: Path, *, tenant: str | None, last: int) -> list[dict[str, Any]
     return found[::-1]
 
 
-def _short(value: Any) -> Any:
+def _short(value: object) -> object:
     """Cut long lists and texts: how many there were is told beside them."""
     if isinstance(value, str):
         return value[:LONGEST_TEXT]

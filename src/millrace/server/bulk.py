@@ -29,7 +29,7 @@ class Collecting:
         self._made: set[str] = set()
         self._next = session.engine.registry.catalog.next_qid
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the session has
         return getattr(self._session, name)
 
     def record(

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from millrace.engine.settings import Settings
+from millrace.engine.work import Done
 from millrace.errors import PlanError, UnknownNameError
 from millrace.lang.statements import parse
 from millrace.server.audit import Audit
@@ -112,7 +115,8 @@ class Commands:
 
     def do_sql(self, who: Principal, frame: Frame) -> Frame:
         """Do statements; the tables of those that ask come back beside their messages."""
-        outcomes, tables = [], []
+        outcomes: list[dict[str, Any]] = []
+        tables: list[pa.Table] = []
         script = OwnScript(self.session, who, self._paths)
         with self._marked(who, None), self.declared.watching():
             for statement in parse(frame.body["sql"]):
@@ -274,7 +278,7 @@ def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:
     return replace(settings, **changes)
 
 
-def _total(done: Any) -> list[float]:
+def _total(done: Iterable[Done]) -> list[float]:
     rows = seconds = 0.0
     for each in done:
         rows, seconds = rows + each.rows, seconds + each.seconds

@@ -22,6 +22,7 @@ from millrace.errors import MillraceError
 from millrace.server.commands import Commands
 from millrace.server.principals import Principal
 from millrace.server.wire import Frame, error_json, receive, send, socket_path
+from millrace.state.manifest import Manifest
 
 THREADS = 16
 MOST_WAITING = 10_000
@@ -67,7 +68,7 @@ class EngineHost:
         for link in self._now():
             link.put(Frame(event))
 
-    def _committed(self, manifest: Any) -> None:
+    def _committed(self, manifest: Manifest) -> None:
         number = self._commands.session.engine.registry.number
         self.tell({"event": "committed", "epoch": manifest.epoch, "number": number})
 

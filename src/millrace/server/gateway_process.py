@@ -13,7 +13,7 @@ from millrace.server.options import ServerOptions
 GRACE_SECONDS = 5
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """Tells subscribers before it waits for connections to end."""
 
     def __init__(self, config: uvicorn.Config, fan_out: FanOut) -> None:
@@ -42,6 +42,6 @@ def run_gateway(options: ServerOptions, listener: int) -> None:
         ssl_certfile=None if options.tls_cert is None else str(options.tls_cert),
         ssl_keyfile=None if options.tls_key is None else str(options.tls_key),
     )
-    server = _Server(config, app.state.gate.service.fan_out)
+    server = Server(config, app.state.gate.service.fan_out)
     with socket.socket(fileno=listener) as inherited:
         server.run(sockets=[inherited])

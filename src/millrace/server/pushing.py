@@ -42,7 +42,7 @@ class BadRowsError(MillraceError):
         n_bad = decoded.rejects.num_rows
         super().__init__(
             f"row {first['ordinal']} does not fit: {first['reason']}",
-            detail=f"{n_bad:,} of {n_bad + decoded.rows.num_rows:,} rows do not fit; none was taken.",
+            detail=f"{n_bad:,} of {n_bad + decoded.rows.num_rows:,} rows do not fit; none counts.",
             hint="Correct them, or send them with ?bad=dead-letter to have them set aside.",
         )
 
@@ -90,7 +90,7 @@ def _from_json(body: bytes, schema: Schema) -> Decoded:
     return decode_json_column(texts, schema)
 
 
-def _no_constant(word: str) -> Any:
+def _no_constant(word: str) -> object:
     message = f"{word} is not JSON; write it as a text"
     raise ValueError(message)
 

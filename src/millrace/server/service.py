@@ -236,7 +236,7 @@ class Service:
         """Describe a query by its name, its id, or as template#id."""
         return await asyncio.to_thread(info_of, self.reader, self.costs, who, name)
 
-    async def register(
+    async def register(  # noqa: PLR0913  a registration has as many words as SQL's
         self,
         who: Principal,
         sql: str,
@@ -319,8 +319,12 @@ class Service:
             begin=begin, end=end, last=last,
         )  # fmt: skip
         if table.num_rows > self.limits.result_rows:
-            raise TooLargeError("rows a result", self.limits.result_rows, table.num_rows,
-                                hint="Ask for a window with begin and end, or for the last.")  # fmt: skip
+            raise TooLargeError(
+                "rows a result",
+                self.limits.result_rows,
+                table.num_rows,
+                hint="Ask for a window with begin and end, or for the last.",
+            )
         return table
 
     async def changes(

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from millrace.errors import PlanError, StoreError, UnknownNameError
 from millrace.server.principals import ROLES, Principal, Role, check_tenant
@@ -75,7 +75,7 @@ class Tokens:
             )
         text = PREFIX + secrets.token_urlsafe(32)
         created = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        token = Token(secrets.token_hex(8), _digest(text), cast("Role", role), check_tenant(tenant),
+        token = Token(secrets.token_hex(8), _digest(text), role, check_tenant(tenant),
                       created, label)  # fmt: skip
         self._change(lambda file: file["tokens"].append(asdict(token)))
         return text, token
@@ -84,8 +84,11 @@ class Tokens:
         """Forget a token; whoever holds it is not let in any more."""
 
         def forget(file: dict[str, Any]) -> None:
-            kept = [each for each in file["tokens"]
-                    if each["id"] != id_ or (tenant is not None and each["tenant"] != tenant)]  # fmt: skip
+            kept = [
+                each
+                for each in file["tokens"]
+                if each["id"] != id_ or tenant not in (None, each["tenant"])
+            ]
             if len(kept) == len(file["tokens"]):
                 raise UnknownNameError(f'token "{id_}" does not exist')
             file["tokens"] = kept

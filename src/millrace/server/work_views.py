@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -92,10 +93,9 @@ class Costs:
         self, who: Principal, by: Literal["cost", "state", "results"], n: int
     ) -> list[QueryInfo]:
         """Return the queries of somebody that take most of something."""
-        found = infos(self._reader, self, who, self._candidates(who, by, 4 * n + 16))
-        key = {"cost": lambda each: each.cost, "state": lambda each: each.state_bytes,
-               "results": lambda each: each.results}[by]  # fmt: skip
-        return sorted(found, key=lambda each: (-key(each), each.id))[:n]
+        found = infos(self._reader, self, who, self._candidates(who, 4 * n + 16))
+        field = {"cost": "cost", "state": "state_bytes", "results": "results"}[by]
+        return sorted(found, key=lambda each: (-getattr(each, field), each.id))[:n]
 
     def stats(self, who: Principal) -> dict[str, Any]:
         """Say how the engine does; of queries and feeds only what is theirs."""
@@ -116,10 +116,7 @@ class Costs:
             "results": counts.get("results", 0),
             "rows_per_second": _rate(epochs, span, lambda each: each.rows),
             "results_per_second": _rate(epochs, span, lambda each: each.results),
-            "rows_by_stream": {
-                name: _rate(epochs, span, lambda each, name=name: each.rows_by_stream.get(name, 0))
-                for name in catalog.streams
-            },
+            "rows_by_stream": {name: _stream_rate(epochs, span, name) for name in catalog.streams},
             "epoch_seconds_p50": _at(seconds, 0.5),
             "epoch_seconds_p99": _at(seconds, 0.99),
             "watermark_lag_seconds": {} if last is None else {
@@ -164,7 +161,6 @@ class Costs:
     def _node(
         self, feed: FeedSpec, who: Principal, n_queries: int, last: EpochStatistics | None
     ) -> dict[str, Any]:
-        work = self.work.plans.get(feed.number, [0, 0, 0.0])
         plan = [] if feed.plan is None else [line for each in feed.plan.told for line in tree(each)]
         return {
             "id": f"feed:{feed.number}",
@@ -175,7 +171,7 @@ class Costs:
                 "text": feed.text,
                 "plan": plan,
                 "rows": 0 if last is None else last.results_by_query.get(feed.name, 0),
-                "seconds": work[2],
+                "seconds": self._seconds(feed),
                 "bytes": self._bytes().get(feed.name, 0),
                 "keep": feed.keep,
             },
@@ -205,10 +201,9 @@ class Costs:
             self._total += epoch.seconds.get("run", 0.0)
 
     def _members(self, feed: str) -> int:
-        with self._reader.registered() as (catalog, _, queries):
+        with self._reader.registered() as (_, _, queries):
             if self._sized != self._reader.number:
                 self._sizes, self._sized = queries.sizes(), self._reader.number
-            del catalog
         return self._sizes.get(feed, 0)
 
     def _results_of(self, feed: FeedSpec) -> int:
@@ -222,23 +217,33 @@ class Costs:
         if not self._total:
             return 0.0
         if feed.plan is not None:
-            return self.work.plans.get(feed.number, [0, 0, 0.0])[2] * part / self._total
+            return self._seconds(feed) * part / self._total
         n_all, told = max(sum(self._sizes.values()), 1), max(int(self._counts.sum()), 1)
         return self._select / self._total * (0.5 / n_all + 0.5 * results / told)
 
     def _bytes(self) -> dict[str, int]:
         return _bytes_by_feed(self._reader.manifest)
 
-    def _candidates(self, who: Principal, by: str, most: int) -> list[int]:
-        """Return the ids among which those that take most are."""
-        order = np.argsort(self._counts, kind="stable")[::-1][: 64 * most]
-        found = [int(each) for each in order if self._counts[each]]
+    def _candidates(self, who: Principal, most: int) -> list[int]:
+        """Return the ids among which those of somebody that take most are."""
         sizes = self._bytes()
-        with self._reader.registered() as (catalog, population, _):
-            heavy = sorted(sizes, key=lambda each: -sizes[each])[:most] if by != "results" else []
-            heavy += [each.name for each in catalog.plans()][:most]
-            found += [population.names[each] for each in heavy if each in population.names]
+        with self._reader.registered() as (catalog, population, queries):
+            ids = queries.ids(who.sees).astype(np.int64)
+            heavy = [
+                name for name in sorted(sizes, key=lambda each: -sizes[each]) if who.sees(name)
+            ]
+            planned = [name for name in catalog.planned if who.sees(name)]
+            busy = sorted(planned, key=lambda each: -self._seconds(catalog.feeds[each]))
+            named = [*heavy[:most], *busy[:most]]
+            found = [population.names[each] for each in named if each in population.names]
+        counts = np.zeros(ids.size, np.int64)
+        counts[ids < self._counts.size] = self._counts[ids[ids < self._counts.size]]
+        found += ids[np.argsort(-counts, kind="stable")[:most]].tolist()
         return list(dict.fromkeys(found))
+
+    def _seconds(self, feed: FeedSpec) -> float:
+        """Return how long a feed's plan has run."""
+        return self.work.plans.get(feed.number, [0.0, 0.0, 0.0])[2]
 
 
 _known: tuple[Manifest | None, dict[str, int]] = (None, {})
@@ -269,8 +274,14 @@ def _state_owner(rest: str) -> str:
     return rest
 
 
-def _rate(epochs: list[EpochStatistics], span: float, of: Any) -> float:
+def _rate(
+    epochs: list[EpochStatistics], span: float, of: Callable[[EpochStatistics], int]
+) -> float:
     return round(sum(of(each) for each in epochs[1:]) / span, 3) if span > 0 else 0.0
+
+
+def _stream_rate(epochs: list[EpochStatistics], span: float, stream: str) -> float:
+    return _rate(epochs, span, lambda each: each.rows_by_stream.get(stream, 0))
 
 
 def _at(ordered: list[float], share: float) -> float:
