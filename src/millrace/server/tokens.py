@@ -52,8 +52,11 @@ class Tokens:
 
     def principal(self, text: str) -> Principal | None:
         """Return who a token stands for; None if it is not known."""
+        digest = _digest(text)
         self._refresh()
-        found = self._by_digest.get(_digest(text))
+        if digest not in self._by_digest:
+            self._refresh(now=True)  # it may have just been made
+        found = self._by_digest.get(digest)
         return None if found is None else Principal(found.tenant, found.role, found.id)
 
     def quotas(self) -> dict[str, Quota]:
