@@ -42,7 +42,7 @@ class Served:
     """An engine and a gateway on one root."""
 
     def __init__(
-        self, root: Path, *, limits: Limits | None = None, demo: bool = True, **options: Any
+        self, root: Path, *, limits: Limits | None = None, demo: bool = True, **options: Any,  # noqa: ANN401  those of ServerOptions
     ) -> None:
         self.options = ServerOptions(root, local=True, demo=demo, **options)
         if limits is not None:
@@ -101,18 +101,18 @@ class Served:
         if self._engine is not None:
             self._engine.join()
 
-    def request(self, method: str, path: str, token: str = "", **more: Any) -> Response:
+    def request(self, method: str, path: str, token: str = "", **more: Any) -> Response:  # noqa: ANN401  as httpx
         """Make a request, as the operator or with a token."""
         headers = {**more.pop("headers", {})}
         if token:
             headers["authorization"] = f"Bearer {token}"
         return self.client.request(method, path, headers=headers, **more)
 
-    def get(self, path: str, token: str = "", **more: Any) -> Response:
+    def get(self, path: str, token: str = "", **more: Any) -> Response:  # noqa: ANN401  as httpx
         """Get something."""
         return self.request("GET", path, token, **more)
 
-    def post(self, path: str, token: str = "", **more: Any) -> Response:
+    def post(self, path: str, token: str = "", **more: Any) -> Response:  # noqa: ANN401  as httpx
         """Post something."""
         return self.request("POST", path, token, **more)
 
