@@ -9,13 +9,15 @@ may come back with it. Nobody waits for a subscriber: not the others, and least 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.stores import answer_store
@@ -54,18 +56,23 @@ class Subscription:
         """Why no more events come, if none do."""
         self._queue: asyncio.Queue[Event | None] = asyncio.Queue(size + 1)
         self._size = size
+        self._missed: Iterator[Event] = iter(())
+        self._behind = False
 
     async def next(self, timeout: float | None = None) -> Event | None:
         """Wait for the next event; None when there is none for so long, or ever (`ended`)."""
-        if self.ended and self._queue.empty():
-            return None
-        try:
-            event = await asyncio.wait_for(self._queue.get(), timeout)
-        except TimeoutError:
-            return None
+        event = await asyncio.to_thread(next, self._missed, None) if self._behind else None
+        self._behind = event is not None
+        if event is None and not (self.ended and self._queue.empty()):
+            with contextlib.suppress(TimeoutError):
+                event = await asyncio.wait_for(self._queue.get(), timeout)
         if event is not None:
             self.cursor = event.cursor
         return event
+
+    def catch_up(self, missed: Iterator[Event]) -> None:
+        """Give it what it has missed first; that is spelt as it is taken."""
+        self._missed, self._behind = missed, True
 
     def put(self, event: Event) -> bool:
         """Queue an event; False, and the end, if the queue is full."""
@@ -114,8 +121,7 @@ class FanOut:
             table = await asyncio.to_thread(
                 answers, self._reader.root, manifest, feed, qid, first=start.epoch + 1
             )
-            for event in events_of(table, feed, start, manifest.epoch):
-                subscription.put(event)
+            subscription.catch_up(events_of(table, feed, start, manifest.epoch))
         return subscription
 
     def leave(self, subscription: Subscription) -> None:
@@ -152,7 +158,9 @@ class FanOut:
             key = each.qid, since
             if key not in spelt:
                 rows = [row for row in by_query.get(each.qid, ()) if row["_epoch"] > since]
-                spelt[key] = list(_events(rows, feed, epoch))
+                parts = (rows[at : at + MOST_ROWS] for at in range(0, len(rows), MOST_ROWS))
+                start = Cursor(since, 0, feed.number)
+                spelt[key] = list(_events(parts, len(rows), feed, epoch, start))
             for event in spelt[key]:
                 each.put(event)
 
@@ -169,24 +177,23 @@ def require_kept(manifest: Manifest, feed: FeedSpec, cursor: Cursor) -> None:
         )
 
 
-def events_of(table: pa.Table, feed: FeedSpec, start: Cursor, epoch: int) -> list[Event]:
-    """Return what follows a cursor, of answers from its epoch on."""
-    rows = json_rows(table)
+def events_of(table: pa.Table, feed: FeedSpec, start: Cursor, epoch: int) -> Iterator[Event]:
+    """Yield what follows a cursor, of answers from its epoch on, spelt part by part."""
     if start.told:
-        first = [at for at, row in enumerate(rows) if row["_epoch"] == start.epoch + 1]
-        rows = rows[min(start.told, len(first)) :]
-    return list(_events(rows, feed, epoch, start))
+        same = pc.sum(pc.equal(table["_epoch"], start.epoch + 1)).as_py() or 0
+        table = table.slice(min(start.told, same))
+    parts = (json_rows(table.slice(at, MOST_ROWS)) for at in range(0, table.num_rows, MOST_ROWS))
+    return _events(parts, table.num_rows, feed, epoch, start)
 
 
 def _events(
-    rows: list[dict[str, Any]], feed: FeedSpec, epoch: int, start: Cursor | None = None
-) -> Iterable[Event]:
-    """Cut rows, ordered by epochs, into events; the last one is complete up to `epoch`."""
-    told = start.told if start is not None else 0
-    within = start.epoch + 1 if start is not None else -1
-    for at in range(0, len(rows), MOST_ROWS):
-        some = rows[at : at + MOST_ROWS]
-        if at + MOST_ROWS >= len(rows):
+    parts: Iterable[list[dict[str, Any]]], n_rows: int, feed: FeedSpec, epoch: int, start: Cursor
+) -> Iterator[Event]:
+    """Give parts of rows, ordered by epochs, their cursors; the last is complete up to `epoch`."""
+    told, within, left = start.told, start.epoch + 1, n_rows
+    for some in parts:
+        left -= len(some)
+        if not left:
             yield Event(Cursor(epoch, 0, feed.number), some)
             return
         last = some[-1]["_epoch"]

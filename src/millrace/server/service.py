@@ -337,7 +337,7 @@ class Service:
             return Event(Cursor(self.reader.manifest.epoch, 0, found.feed.number))
         subscription = await self.fan_out.subscribe(found.feed, found.qid, start)
         try:
-            event = await subscription.next(wait or 0.001)
+            event = await subscription.next(wait)
         finally:
             self.fan_out.leave(subscription)
         return event or Event(max(subscription.cursor, Cursor(subscription.position, 0,
