@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 import millrace
-from millrace.cli import check, doctor, explain, inspect, run, verify, warm
+from millrace.cli import check, doctor, explain, inspect, run, serve, token, verify, warm
 from millrace.cli.demo import command as demo
 from millrace.cli.terminal import interrupted, print_error
 from millrace.errors import MillraceError
@@ -42,7 +42,7 @@ class Command(Protocol):
         """Do it; return the exit status."""
 
 
-COMMANDS: list[Command] = [demo, run, check, explain, inspect, verify, doctor, warm]
+COMMANDS: list[Command] = [demo, run, serve, token, check, explain, inspect, verify, doctor, warm]
 
 
 class _UsageError(MillraceError):

@@ -93,6 +93,7 @@ class Engine:
         self._tidied = False  # whoever was here before may have died while tidying
         self.statistics: deque[EpochStatistics] = deque(maxlen=1_000)
         self.work = Works()
+        self.told: Callable[[Manifest], object] = lambda _: None  # who else hears of commits
 
     @property
     def manifest(self) -> Manifest:
@@ -112,6 +113,7 @@ class Engine:
         failpoints.reach("receipts.after")
         statistics = self._commit(decision, catalog, receipts, seconds)
         self.delivery.committed(self.manifest)
+        self.told(self.manifest)
         self._tidy(catalog)
         failpoints.reach("epoch.after")
         return statistics

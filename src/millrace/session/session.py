@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -23,10 +22,11 @@ import pyarrow as pa
 from millrace.connectors.compiled import compile_readers
 from millrace.connectors.files import Files
 from millrace.connectors.named import check_connector, files_source
+from millrace.connectors.pushed import Pushed
 from millrace.connectors.sinks.memory import MemorySink
 from millrace.connectors.sinks.parquet import ParquetSink
 from millrace.connectors.sinks.sink import FanOut, Sink
-from millrace.engine.backend import Backend, Binding, Run
+from millrace.engine.backend import Binding, Run
 from millrace.engine.decide import horizons
 from millrace.engine.delivery import Delivery
 from millrace.engine.epoch import Engine
@@ -54,6 +54,7 @@ from millrace.session.arguments import (
     require_text,
     root_of,
 )
+from millrace.session.backends import backend_for
 from millrace.session.declaring import columns_of, declare_stream
 from millrace.session.following import Following
 from millrace.session.keeping import Keeping
@@ -81,7 +82,8 @@ class Session:
     root
         The directory that holds everything durable; it is created if it does not exist.
     spark
-        The `SparkSession` to run on; without one, epochs run in this process.
+        The `SparkSession` to run on; without one, epochs run in this process. A backend of
+        another kind may be given in its place.
     settings
         How the engine runs.
     """
@@ -101,7 +103,7 @@ class Session:
         self.followers: list[Following] = []
         self._fence = Fence.acquire(self._root, who="millrace engine")
         try:
-            self._backend = _backend(spark, self._fence)
+            self._backend = backend_for(spark, self._fence)
             self.engine = self._opened(settings or Settings(), threads=threads)
         except BaseException:
             self._fence.release()
@@ -151,7 +153,7 @@ class Session:
             None if retain is None else to_micros(retain),
             None if idle is None else to_micros(idle),
             json,
-            isinstance(source, Files),
+            isinstance(source, Files | Pushed),
         )
         if json is not None or (isinstance(source, Files) and source.is_text):
             compile_readers()
@@ -372,6 +374,8 @@ class Session:
     ) -> object:
         """Make the source that a CREATE STREAM names; without Spark it is fed by hand."""
         name = check_connector("source", kind, options)
+        if name == "push":
+            return Pushed()
         if name == "files" and not isinstance(self._backend, LocalBackend):
             return files_source(options)
         return self._backend.make_source(name, options, stream, schema)
@@ -468,11 +472,3 @@ class Session:
 
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _backend(spark: object, fence: Fence) -> Backend:
-    if spark is None:
-        return LocalBackend()
-    found = entry_points(group="millrace.backends", name="spark")
-    made: Backend = next(iter(found)).load()(spark, fence)
-    return made
