@@ -20,7 +20,7 @@ def given_table(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pa.Table:
     _require_known(rows, schema.names)
     named = {name for row in rows for name in row}
     kept = Schema(tuple(each for each in schema if each.name in named) or schema.columns)
-    texts = pa.array([json.dumps(each, ensure_ascii=False) for each in rows], pa.string())
+    texts = pa.array([json.dumps(each) for each in rows], pa.string())
     decoded = decode_json_column(texts, kept)
     if decoded.rejects.num_rows:
         raise BadRowsError(decoded)

@@ -69,9 +69,7 @@ def route_files(root: str, stream: str, source: Files, functions: Mapping[str, F
     return routed
 
 
-def route_pushed(
-    root: str, stream: str, folder: str, functions: Mapping[str, Function]
-) -> Mapper:
+def route_pushed(root: str, stream: str, folder: str, functions: Mapping[str, Function]) -> Mapper:
     """Return the map side for a stream of pushed rows, whose files are named by descriptors."""
 
     def routed(batches: Batches) -> Batches:
