@@ -105,6 +105,13 @@ class IdentityError(StoreError):
     code = "identity"
 
 
+class LostAnswersError(StoreError):
+    """Answers after a cursor are no longer kept; `oldest` is a cursor from which they are."""
+
+    code = "lost_answers"
+    oldest = ""
+
+
 class SourceError(MillraceError):
     """A source could not be listed, opened or read."""
 
@@ -139,3 +146,9 @@ class MachineError(MillraceError):
     """The machine lacks something that millrace needs, such as Java."""
 
     code = "machine"
+
+
+class UnreachableError(MillraceError):
+    """A server does not answer."""
+
+    code = "unreachable"

@@ -1,0 +1,292 @@
+"""Every call of a client, once for both of its forms.
+
+A call is a generator: it yields requests, is sent the replies, and returns what the caller
+wants. It neither opens connections nor waits; `Client` and `AsyncClient` drive it.
+
+    def stats() -> Call[dict]:
+        reply = yield get(path_of("stats"))
+        return reply.json()
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from millrace.client.json_rows import json_value, table_of_lists
+from millrace.client.reply import Reply
+from millrace.client.request import (
+    ARROW,
+    Request,
+    get,
+    given,
+    path_of,
+    send,
+    send_rows,
+)
+from millrace.client.result import Result
+from millrace.engine.given_rows import Rows, table_of
+from millrace.errors import PlanError, UnknownNameError
+from millrace.time import print_duration, print_instant, to_instant, to_micros
+
+Given = TypeVar("Given")
+Call: TypeAlias = Generator[Request, Reply, Given]
+Document: TypeAlias = dict[str, Any]
+Moment: TypeAlias = str | datetime
+Duration: TypeAlias = str | timedelta | int
+
+PUSHED_ROWS = 100_000
+"""How many rows one request of a push carries at most."""
+PAGE = 1_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What a statement did: a sentence, or a table for one that asks."""
+
+    message: str = ""
+    result: Result | None = None
+
+
+def document(request: Request) -> Call[Document]:
+    """Send a request and return the JSON that is answered."""
+    reply = yield request
+    found: Document = reply.json() or {}
+    return found
+
+
+def table(request: Request) -> Call[Result]:
+    """Send a request and return the rows that are answered."""
+    reply = yield request
+    return Result(reply.table())
+
+
+def execute(text: str) -> Call[list[Outcome]]:
+    """Do the statements of a script."""
+    found = yield from document(send("POST", path_of("sql"), {"sql": text}, text=text))
+    return [_outcome(each) for each in found.get("outcomes", [])]
+
+
+def sql(text: str) -> Call[Result]:
+    """Ask once; in Arrow's form if the server answers in it."""
+    reply = yield send(
+        "POST", path_of("sql"), {"sql": text}, accept=f"{ARROW}, application/json;q=0.5", text=text
+    )
+    if reply.is_arrow:
+        return Result(reply.table())
+    outcomes = [_outcome(each) for each in (reply.json() or {}).get("outcomes", [])]
+    found = [each.result for each in outcomes if each.result is not None]
+    if not found:
+        raise PlanError(
+            "the statement gives no rows",
+            detail="; ".join(each.message for each in outcomes) or "It is empty.",
+            hint="Statements that do something are for execute().",
+        )
+    return found[-1]
+
+
+def query(text: str, **fields: object) -> Call[Document]:
+    """Register a query; under a name this may be repeated."""
+    body = {"sql": text, **given(**_spelt(fields))}
+    return (
+        yield from document(
+            send("POST", path_of("queries"), body, repeatable="name" in body, text=text)
+        )
+    )
+
+
+def queries(
+    texts: Sequence[str], names: Sequence[str] | None, fields: Mapping[str, object]
+) -> Call[list[int]]:
+    """Register many queries, all or none."""
+    if names is not None and len(names) != len(texts):
+        raise PlanError(
+            f"{len(texts):,} queries have {len(names):,} names", hint="Give each a name, or none."
+        )
+    shared = given(**_spelt(fields))
+    each = [{"sql": text, **shared} for text in texts]
+    if names is not None:
+        each = [{**one, "name": name} for one, name in zip(each, names, strict=True)]
+    asked = send("POST", path_of("queries", "bulk"), {"add": each}, repeatable=names is not None)
+    found = yield from document(asked)
+    return [int(one["id"]) for one in found["queries"]]
+
+
+def change_queries(what: str, which: Iterable[str | int]) -> Call[Document]:
+    """Pause, resume or drop many queries, all or none."""
+    repeatable = what != "drop"
+    body = {what: list(which)}
+    return (
+        yield from document(send("POST", path_of("queries", "bulk"), body, repeatable=repeatable))
+    )
+
+
+def set_state(name: str | int, state: str) -> Call[Document]:
+    """Pause or resume a query."""
+    asked = send("PATCH", path_of("queries", name), {"state": state}, repeatable=True)
+    return (yield from document(asked))
+
+
+def query_page(
+    search: str | None, state: str | None, after: str | None, limit: int
+) -> Call[Document]:
+    """Return one page of the list of queries."""
+    asked = get(path_of("queries"), search=search, state=state, after=after, limit=limit)
+    return (yield from document(asked))
+
+
+def results(
+    name: str | int, begin: Moment | None, end: Moment | None, last: int | None
+) -> Call[Result]:
+    """Return the answers of a query that are kept."""
+    return (
+        yield from table(
+            get(
+                path_of("queries", name, "results"),
+                accept=ARROW,
+                begin=instant(begin),
+                end=instant(end),
+                last=last,
+            )
+        )
+    )
+
+
+def stream_rows(
+    stream: str, which: str, begin: Moment | None, end: Moment | None, limit: int | None
+) -> Call[Result]:
+    """Return rows of a stream: those that are kept, late ones, or dead letters."""
+    path = path_of("streams", stream, which)
+    asked = get(path, accept=ARROW, begin=instant(begin), end=instant(end), limit=limit)
+    return (yield from table(asked))
+
+
+def listed(what: str) -> Call[list[Document]]:
+    """Return what is known of each stream, table or template."""
+    found = yield from document(get(path_of(what)))
+    return list(found[what])
+
+
+def push(stream: str, rows: Rows, *, key: str | None = None, most: int = PUSHED_ROWS) -> Call[int]:
+    """Push rows in batches, each under a key of its own, so that none counts twice."""
+    given_rows = table_of(rows, "rows of a stream")
+    key = key or uuid.uuid4().hex
+    taken = 0
+    for number, first in enumerate(range(0, given_rows.num_rows, most)):
+        piece = given_rows.slice(first, most)
+        asked = send_rows(path_of("streams", stream, "rows"), piece, key=f"{key}-{number}")
+        found = yield from document(asked)
+        taken += int(found["rows"])
+    return taken
+
+
+def instant(moment: Moment | None) -> str | None:
+    """Spell a moment as the server reads it."""
+    return None if moment is None else print_instant(to_instant(moment))
+
+
+def _spelt(fields: Mapping[str, object]) -> Document:
+    """Spell durations as the server reads them."""
+    words = {name: value for name, value in fields.items() if name in ("ttl", "history", "retain")}
+    return {
+        **fields,
+        **{name: _duration(value) for name, value in words.items()},
+    }
+
+
+def _duration(value: object) -> object:
+    return print_duration(to_micros(value)) if isinstance(value, timedelta) else value
+
+
+def _outcome(found: Mapping[str, Any]) -> Outcome:
+    if "columns" in found:
+        return Outcome(result=Result(table_of_lists(found["rows"], found["columns"])))
+    return Outcome(str(found.get("message", "")))
+
+
+def standing(name: str) -> Call[tuple[str, Document]]:
+    """Find a query or a template by its name; say which of the two it is."""
+    try:
+        found = yield from document(get(path_of("queries", name)))
+    except UnknownNameError:
+        try:
+            found = yield from document(get(path_of("templates", name)))
+        except UnknownNameError as error:
+            raise UnknownNameError(
+                f'query or template "{name}" does not exist', hint=error.hint
+            ) from error
+        return "template", found
+    return "query", found
+
+
+def explain(text: str) -> Call[str]:
+    """Say how a query would run."""
+    asked = send("POST", path_of("explain"), {"sql": text}, repeatable=True, text=text)
+    found = yield from document(asked)
+    return str(found["text"])
+
+
+def explain_query(name: str | int, *, analyze: bool) -> Call[str]:
+    """Say how a standing query runs."""
+    asked = get(path_of("queries", name, "explain"), analyze=analyze or None)
+    found = yield from document(asked)
+    return str(found["text"])
+
+
+def dry_run(text: str, history: Duration | None) -> Call[Document]:
+    """Run a query over history, and register nothing."""
+    body = {"sql": text, **given(**_spelt({"history": history}))}
+    asked = send("POST", path_of("dry-run"), body, repeatable=True, text=text)
+    return (yield from document(asked))
+
+
+def insert_queries(template: str, rows: Rows, *, missing: bool) -> Call[list[int]]:
+    """Register a query for each row of parameters, all or none."""
+    found = yield from document(_inserted("template", template, rows, missing=missing))
+    return [int(each) for each in found["ids"]]
+
+
+def insert_rows(name: str, rows: Rows, *, missing: bool) -> Call[int]:
+    """Insert rows into a table, all or none."""
+    found = yield from document(_inserted("table", name, rows, missing=missing))
+    return int(found["rows"])
+
+
+def update_rows(name: str, values: Mapping[str, Any], where: str) -> Call[int]:
+    """Give columns of a table other values where a condition is true."""
+    body = {"set": {column: json_value(value) for column, value in values.items()}, "where": where}
+    asked = send("PATCH", path_of("tables", name, "rows"), body, text=where)
+    found = yield from document(asked)
+    return int(found["rows"])
+
+
+def delete_rows(name: str, where: str) -> Call[int]:
+    """Remove rows of a table where a condition is true."""
+    asked = send("DELETE", path_of("tables", name, "rows"), {"where": where}, text=where)
+    found = yield from document(asked)
+    return int(found["rows"])
+
+
+def begin(name: str | int, after: str | None) -> Call[tuple[str | None, pa.Schema]]:
+    """Find where a subscription begins, and the columns of its answers.
+
+    One that begins now asks for the cursor of now first. Otherwise what is committed between a
+    connection that is lost before its first event, and the next, would be missed.
+    """
+    reply = yield get(path_of("queries", name, "results"), accept=ARROW, last=0)
+    schema = reply.table().schema
+    if after is None:
+        found = yield from document(get(path_of("queries", name, "changes"), wait=0))
+        after = found.get("cursor")
+    return after, schema
+
+
+def _inserted(kind: str, name: str, rows: Rows, *, missing: bool) -> Request:
+    given_rows = table_of(rows, f"rows of a {kind}")
+    path = path_of(f"{kind}s", name, "rows")
+    return send_rows(path, given_rows, key=uuid.uuid4().hex, missing=missing or None)
