@@ -132,6 +132,10 @@ class AsyncClient:
             calls.queries(texts, names, {"into": into, "keep": keep, "ttl": ttl})
         )
 
+    async def add_queries(self, asked: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Register many queries, each with words of its own, all or none; return their ids."""
+        return await self._wire.do(calls.add_queries(asked))
+
     async def find_queries(
         self, search: str | None = None, *, state: str | None = None
     ) -> AsyncIterator[Document]:

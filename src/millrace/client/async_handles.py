@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Any
 
 from millrace.client import calls
@@ -38,7 +38,7 @@ class AsyncRemoteQuery:
 
     async def changes(
         self, *, after: str | None = None, timeout: float | None = None
-    ) -> AsyncIterator[Result]:
+    ) -> AsyncGenerator[Result, None]:
         """Yield answers as they are committed, each once, also over connections that break."""
         after, schema = await self._wire.do(calls.begin(self._known_as, after))
         followed = Subscription(

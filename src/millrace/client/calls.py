@@ -108,13 +108,18 @@ def queries(
         raise PlanError(
             f"{len(texts):,} queries have {len(names):,} names", hint="Give each a name, or none."
         )
-    shared = given(**_spelt(fields))
-    each = [{"sql": text, **shared} for text in texts]
+    each: list[Document] = [{"sql": text, **fields} for text in texts]
     if names is not None:
         each = [{**one, "name": name} for one, name in zip(each, names, strict=True)]
-    asked = send("POST", path_of("queries", "bulk"), {"add": each}, repeatable=names is not None)
-    found = yield from document(asked)
-    return [int(one["id"]) for one in found["queries"]]
+    return (yield from add_queries(each))
+
+
+def add_queries(asked: Sequence[Mapping[str, Any]]) -> Call[list[int]]:
+    """Register many queries, all or none; this may be repeated if all have names."""
+    body = {"add": [given(**_spelt(each)) for each in asked]}
+    named = all("name" in each for each in body["add"])
+    found = yield from document(send("POST", path_of("queries", "bulk"), body, repeatable=named))
+    return [int(one) for one in found["ids"]]
 
 
 def change_queries(what: str, which: Iterable[str | int]) -> Call[Document]:

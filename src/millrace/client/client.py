@@ -158,6 +158,17 @@ class Client:
         """Register many queries, all or none; return their ids."""
         return self._wire.do(calls.queries(texts, names, {"into": into, "keep": keep, "ttl": ttl}))
 
+    def add_queries(self, asked: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Register many queries, each with words of its own, all or none; return their ids.
+
+        Parameters
+        ----------
+        asked
+            For each its `sql`, and as wanted `name`, `into`, `keep`, `ttl` and the other words
+            of `query`.
+        """
+        return self._wire.do(calls.add_queries(asked))
+
     def find_queries(
         self, search: str | None = None, *, state: str | None = None
     ) -> Iterator[Document]:

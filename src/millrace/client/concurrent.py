@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, aclosing
 
 import httpx
 
@@ -50,7 +50,7 @@ class AsyncWire:
             found: Given = ended.value
             return found
 
-    async def follow(self, subscription: Subscription) -> AsyncIterator[Result]:
+    async def follow(self, subscription: Subscription) -> AsyncGenerator[Result, None]:
         """Yield what a subscription gives, over as many connections as it takes."""
         while not subscription.is_over():
             wait = 0.0
@@ -61,8 +61,9 @@ class AsyncWire:
                         reply = Reply(response.status_code, response.headers, body)
                         wait = subscription.refused(reply)
                     else:
-                        async for given in _events(response, subscription):
-                            yield given
+                        async with aclosing(_events(response, subscription)) as events:
+                            async for given in events:
+                                yield given
                         wait = subscription.ended()
             except LOST as cause:
                 wait = 0.0 if subscription.is_over() else subscription.lost(self.url, cause)
@@ -99,7 +100,9 @@ class AsyncWire:
         return self._http.stream(**request_options(subscription.request()), timeout=timeout)
 
 
-async def _events(response: httpx.Response, subscription: Subscription) -> AsyncIterator[Result]:
+async def _events(
+    response: httpx.Response, subscription: Subscription
+) -> AsyncGenerator[Result, None]:
     """Yield what comes over one connection."""
     events = Events()
     async for piece in response.aiter_bytes():

@@ -30,9 +30,9 @@ def refusal(reply: Reply, request: Request) -> MillraceError:
     code = str(found.get("code") or "http")
     if reply.status == GONE:
         lost = LostAnswersError(message, **parts)
-        lost.oldest = str(found.get("oldest") or "")
+        lost.code, lost.oldest = code, str(found.get("oldest") or "")
         return lost
-    span = _span(found.get("position"), request.text)
+    span = _span(found.get("position"), request.text, str(found.get("excerpt") or ""))
     if span is not None and LANGUAGE.fullmatch(code) and code not in _CLASSES:
         error: MillraceError = LanguageError(
             message, source=request.text, span=span, code=code, **parts
@@ -65,8 +65,8 @@ def _body(reply: Reply) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
-def _span(position: object, text: str) -> Span | None:
-    """Return the word that stands at a line and a column."""
+def _span(position: object, text: str, shown: str) -> Span | None:
+    """Return what stands at a line and a column: as wide as carets show it, or a word."""
     if not isinstance(position, dict) or not text:
         return None
     begins = [0, *(end.end() for end in _LINE_END.finditer(text))]
@@ -74,8 +74,10 @@ def _span(position: object, text: str) -> Span | None:
     if not 1 <= line <= len(begins):
         return None
     first = min(begins[line - 1] + column - 1, len(text))
+    carets = shown.rpartition("|")[2].count("^")
     word = _WORD.match(text, first)
-    return Span(first, word.end() if word else first)
+    stop = first + carets if carets else word.end() if word else first
+    return Span(first, min(stop, len(text)))
 
 
 def _classes(root: type[MillraceError]) -> dict[str, type[MillraceError]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,11 +26,7 @@ def test_where_bytes_are_cut_does_not_matter(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(TEXT)]
     events = Events()
 
-    found = [
-        event
-        for first, stop in zip(places, places[1:], strict=False)
-        for event in events.feed(TEXT[first:stop])
-    ]
+    found = [event for first, stop in pairwise(places) for event in events.feed(TEXT[first:stop])]
 
     assert found == WHOLE
 

@@ -128,7 +128,7 @@ def test_a_server_that_is_busy_for_long_is_not_waited_for(client_of: Made) -> No
 def test_it_gives_up_after_some_attempts(client_of: Made) -> None:
     server = Server(*[AWAY] * 9)
 
-    with pytest.raises(UnreachableError, match='server "http://mill.test" cannot be reached'):
+    with pytest.raises(UnreachableError, match=r'server "http://mill\.test" cannot be reached'):
         client_of(server).health()
 
     assert len(server.seen) == Patience().attempts
