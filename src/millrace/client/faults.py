@@ -32,7 +32,8 @@ def refusal(reply: Reply, request: Request) -> MillraceError:
         lost = LostAnswersError(message, **parts)
         lost.code, lost.oldest = code, str(found.get("oldest") or "")
         return lost
-    span = _span(found.get("position"), request.text, str(found.get("excerpt") or ""))
+    shown = str(found.get("excerpt") or "")
+    span = _span(found.get("position"), request.text, shown)
     if span is not None and LANGUAGE.fullmatch(code) and code not in _CLASSES:
         error: MillraceError = LanguageError(
             message, source=request.text, span=span, code=code, **parts
@@ -40,8 +41,7 @@ def refusal(reply: Reply, request: Request) -> MillraceError:
     else:
         error = _CLASSES.get(code, MillraceError)(message, **parts)
         error.code = code
-        if span is not None:
-            error.show(excerpt(request.text, span))
+        error.show(shown if span is None else excerpt(request.text, span))
     return error
 
 
