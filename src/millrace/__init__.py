@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from millrace.client.client import Client as Client
     from millrace.client.connecting import connect as connect
     from millrace.client.connecting import connect_async as connect_async
+    from millrace.client.patience import Patience as Patience
     from millrace.client.result import Result as Result
     from millrace.connectors.files import Files as Files
     from millrace.connectors.formats.options import ReadOptions as ReadOptions
@@ -46,6 +47,7 @@ _HOMES = {
     "MemorySink": "connectors.sinks.memory",
     "MillraceError": "errors",
     "ParquetSink": "connectors.sinks.parquet",
+    "Patience": "client.patience",
     "Query": "session",
     "ReadOptions": "connectors.formats.options",
     "Result": "client.result",
