@@ -132,4 +132,10 @@ def _names(given: list[str]) -> list[str | int]:
         for each in given
         for word in (sys.stdin.read().splitlines() if each == "-" else [each])
     ]
-    return [int(word) if word.isdigit() else word for word in words if word]
+    return [_name_or_id(word) for word in words if word]
+
+
+def _name_or_id(word: str) -> str | int:
+    """Return an id where one is meant: 7, or alert#7."""
+    number = word.rpartition("#")[2]
+    return int(number) if number.isdigit() else word

@@ -41,7 +41,8 @@ Moment: TypeAlias = str | datetime
 Duration: TypeAlias = str | timedelta | int
 
 PUSHED_ROWS = 100_000
-"""How many rows one request of a push carries at most."""
+PUSHED_BYTES = 16 << 20
+"""How many rows one request of a push carries at most, and about how many bytes."""
 PAGE = 1_000
 
 
@@ -177,14 +178,20 @@ def listed(what: str) -> Call[list[Document]]:
     return list(found[what])
 
 
-def push(stream: str, rows: Rows, *, key: str | None = None, most: int = PUSHED_ROWS) -> Call[int]:
-    """Push rows in batches, each under a key of its own, so that none counts twice."""
+def push(stream: str, rows: Rows, *, key: str | None = None) -> Call[int]:
+    """Push rows in batches, each under a key of its own, so that none counts twice.
+
+    How rows are cut depends on the rows alone: a push that is done again has the same batches.
+    """
     given_rows = table_of(rows, "rows of a stream")
     key = key or uuid.uuid4().hex
+    a_row = given_rows.nbytes / max(given_rows.num_rows, 1)
+    most = max(min(PUSHED_ROWS, int(PUSHED_BYTES / max(a_row, 1))), 1)
     taken = 0
     for number, first in enumerate(range(0, given_rows.num_rows, most)):
         piece = given_rows.slice(first, most)
-        asked = send_rows(path_of("streams", stream, "rows"), piece, key=f"{key}-{number}")
+        path = path_of("streams", stream, "rows")
+        asked = send_rows(path, piece, repeatable=True, key=f"{key}-{number}")
         found = yield from document(asked)
         taken += int(found["rows"])
     return taken
@@ -292,6 +299,7 @@ def begin(name: str | int, after: str | None) -> Call[tuple[str | None, pa.Schem
 
 
 def _inserted(kind: str, name: str, rows: Rows, *, missing: bool) -> Request:
+    """Send rows to insert; to insert what is missing a second time changes nothing."""
     given_rows = table_of(rows, f"rows of a {kind}")
     path = path_of(f"{kind}s", name, "rows")
-    return send_rows(path, given_rows, key=uuid.uuid4().hex, missing=missing or None)
+    return send_rows(path, given_rows, repeatable=missing, missing=missing or None)

@@ -30,7 +30,7 @@ def refusal(reply: Reply, request: Request) -> MillraceError:
     code = str(found.get("code") or "http")
     if reply.status == GONE:
         lost = LostAnswersError(message, **parts)
-        lost.code, lost.oldest = code, str(found.get("oldest") or "")
+        lost.code, lost.oldest = code, str(found.get("cursor") or "")
         return lost
     shown = str(found.get("excerpt") or "")
     span = _span(found.get("position"), request.text, shown)

@@ -69,12 +69,14 @@ def send(
     return Request(method, path, (), headers, body, repeatable, text)
 
 
-def send_rows(path: str, rows: pa.Table, *, key: str = "", **params: object) -> Request:
+def send_rows(
+    path: str, rows: pa.Table, *, repeatable: bool = False, key: str = "", **params: object
+) -> Request:
     """Send rows in Arrow's form. With a key, which the server remembers, they count once."""
     headers = [("Accept", JSON), ("Content-Type", ARROW)]
     if key:
         headers.append(("Idempotency-Key", key))
-    return Request("POST", path, _params(params), tuple(headers), arrow_bytes(rows), bool(key))
+    return Request("POST", path, _params(params), tuple(headers), arrow_bytes(rows), repeatable)
 
 
 def arrow_bytes(rows: pa.Table) -> bytes:

@@ -120,5 +120,5 @@ def _data(event: Event) -> Mapping[str, Any]:
 
 def _as_reply(found: Mapping[str, Any]) -> Reply:
     body = found if "error" in found else {"error": found}
-    status = 410 if body["error"].get("oldest") else 400
+    status = 410 if body["error"].get("cursor") else 400
     return Reply(status, {}, Received(json.dumps(body).encode()))

@@ -68,7 +68,7 @@ def test_a_place_that_is_not_in_the_text_does_no_harm(position: object) -> None:
 
 
 def test_answers_that_are_gone_say_where_to_go_on() -> None:
-    error = refused(410, code="store", message="gone", oldest="c-17")
+    error = refused(410, code="store", message="gone", cursor="c-17")
 
     assert isinstance(error, LostAnswersError)
     assert error.oldest == "c-17"

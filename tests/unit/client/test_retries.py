@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import httpx
+import pyarrow as pa
 import pytest
 
 import millrace
@@ -170,3 +171,34 @@ def test_the_token_is_sent(client_of: Made) -> None:
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(PlanError, match="is not the address of a server"):
         millrace.connect(url)
+
+
+def test_a_push_is_cut_by_rows_and_by_bytes(
+    client_of: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millrace.client.calls.PUSHED_ROWS", 4)
+    server = Server()
+
+    assert client_of(server).push("trades", {"x": range(10)}, key="mine") == 3  # one for each
+    monkeypatch.setattr("millrace.client.calls.PUSHED_BYTES", 20)
+    client_of(server).push("trades", {"x": range(5)}, key="other")
+
+    keys = [each.headers["Idempotency-Key"] for each in server.seen]
+    assert keys == ["mine-0", "mine-1", "mine-2", "other-0", "other-1", "other-2"]
+    rows = [pa.ipc.open_stream(each.content).read_all()["x"].to_pylist() for each in server.seen]
+    assert rows == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9], [0, 1], [2, 3], [4]]
+
+
+def test_no_rows_are_no_request(client_of: Made) -> None:
+    server = Server()
+
+    assert client_of(server).push("trades", []) == 0
+    assert server.seen == []
+
+
+def test_a_slice_is_sent_without_what_it_is_cut_from(client_of: Made) -> None:
+    server = Server()
+
+    client_of(server).push("trades", pa.table({"x": range(100_000)}).slice(5, 2))
+
+    assert len(server.seen[0].content) < 1_000

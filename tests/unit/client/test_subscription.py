@@ -121,7 +121,7 @@ def test_answers_that_are_gone_are_told(client_of: Callable[..., Client]) -> Non
 
     def answer(request: httpx.Request) -> httpx.Response:
         if "event-stream" in request.headers["Accept"]:
-            error = {"code": "lost_answers", "message": "no longer kept", "oldest": "7"}
+            error = {"code": "lost_answers", "message": "no longer kept", "cursor": "7"}
             return httpx.Response(410, json={"error": error})
         return server(request)
 
