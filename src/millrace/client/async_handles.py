@@ -9,7 +9,7 @@ from millrace.client import calls
 from millrace.client.calls import Document, Moment
 from millrace.client.concurrent import AsyncWire
 from millrace.client.declarations import drop_text
-from millrace.client.request import ARROW, Request, get, path_of, send
+from millrace.client.request import Request, get, path_of, send
 from millrace.client.result import Result
 from millrace.client.subscription import Subscription
 from millrace.engine.given_rows import Rows
@@ -91,9 +91,7 @@ class AsyncRemoteTemplate:
 
     async def rows(self) -> Result:
         """Return the parameters of all its queries, with their ids in `_query`."""
-        return await self._wire.do(
-            calls.table(get(path_of("templates", self.name, "rows"), accept=ARROW))
-        )
+        return await self._wire.do(calls.template_rows(self.name))
 
     async def delete(self, ids: Iterable[int]) -> None:
         """Remove queries by their ids, all or none."""
@@ -124,9 +122,7 @@ class AsyncRemoteTable:
 
     async def rows(self) -> Result:
         """Return the rows as they are now."""
-        return await self._wire.do(
-            calls.table(get(path_of("tables", self.name, "rows"), accept=ARROW))
-        )
+        return await self._wire.do(calls.table_rows(self.name))
 
     async def insert(self, rows: Rows) -> int:
         """Add rows, all or none; return how many. A row whose key is there already is refused."""

@@ -44,6 +44,8 @@ PUSHED_ROWS = 100_000
 PUSHED_BYTES = 16 << 20
 """How many rows one request of a push carries at most, and about how many bytes."""
 PAGE = 1_000
+MOST_ROWS = 1_000_000
+"""As many rows as a server gives in one answer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,7 +170,8 @@ def stream_rows(
 ) -> Call[Result]:
     """Return rows of a stream: those that are kept, late ones, or dead letters."""
     path = path_of("streams", stream, which)
-    asked = get(path, accept=ARROW, begin=instant(begin), end=instant(end), limit=limit)
+    most = MOST_ROWS if limit is None else limit
+    asked = get(path, accept=ARROW, begin=instant(begin), end=instant(end), limit=most)
     return (yield from table(asked))
 
 
@@ -191,7 +194,7 @@ def push(stream: str, rows: Rows, *, key: str | None = None) -> Call[int]:
     for number, first in enumerate(range(0, given_rows.num_rows, most)):
         piece = given_rows.slice(first, most)
         path = path_of("streams", stream, "rows")
-        asked = send_rows(path, piece, repeatable=True, key=f"{key}-{number}")
+        asked = send_rows(path, piece, key=f"{key}-{number}")
         found = yield from document(asked)
         taken += int(found["rows"])
     return taken
@@ -271,7 +274,10 @@ def insert_rows(name: str, rows: Rows, *, missing: bool) -> Call[int]:
 
 def update_rows(name: str, values: Mapping[str, Any], where: str) -> Call[int]:
     """Give columns of a table other values where a condition is true."""
-    body = {"set": {column: json_value(value) for column, value in values.items()}, "where": where}
+    body = {
+        "values": {column: json_value(value) for column, value in values.items()},
+        "where": where,
+    }
     asked = send("PATCH", path_of("tables", name, "rows"), body, text=where)
     found = yield from document(asked)
     return int(found["rows"])
@@ -298,8 +304,29 @@ def begin(name: str | int, after: str | None) -> Call[tuple[str | None, pa.Schem
     return after, schema
 
 
+def template_rows(name: str) -> Call[Result]:
+    """Return the rows of a template, page by page by their ids."""
+    pages, after = list[pa.Table](), 0
+    while True:
+        path = path_of("templates", name, "rows")
+        page = (yield get(path, accept=ARROW, after=after, limit=MOST_ROWS)).table()
+        pages.append(page)
+        if page.num_rows < MOST_ROWS:
+            return Result(pa.concat_tables(pages))
+        after = page.column("_query")[-1].as_py()
+
+
+def table_rows(name: str) -> Call[Result]:
+    """Return the rows of a table."""
+    asked = get(path_of("tables", name, "rows"), accept=ARROW, limit=MOST_ROWS)
+    return (yield from table(asked))
+
+
 def _inserted(kind: str, name: str, rows: Rows, *, missing: bool) -> Request:
     """Send rows to insert; to insert what is missing a second time changes nothing."""
-    given_rows = table_of(rows, f"rows of a {kind}")
+    listed = [
+        {column: json_value(value) for column, value in row.items()}
+        for row in table_of(rows, f"rows of a {kind}").to_pylist()
+    ]
     path = path_of(f"{kind}s", name, "rows")
-    return send_rows(path, given_rows, repeatable=missing, missing=missing or None)
+    return send("POST", path, listed, repeatable=missing, missing=missing or None)

@@ -127,7 +127,7 @@ class Client:
         ttl
             After how long it is dropped by itself.
         policy
-            When its answers are made: `"nomat"`, `"p"` or `"c"`.
+            How answers are kept: `"lazy"`, `"eager"` or `"none"`; they are the same.
         unbounded
             Whether it may remember more and more for as long as it runs.
         """

@@ -9,7 +9,7 @@ from millrace.client import calls
 from millrace.client.blocking import Wire
 from millrace.client.calls import Document, Moment
 from millrace.client.declarations import drop_text
-from millrace.client.request import ARROW, Request, get, path_of, send
+from millrace.client.request import Request, get, path_of, send
 from millrace.client.result import Result
 from millrace.client.subscription import Subscription
 from millrace.engine.given_rows import Rows
@@ -112,9 +112,7 @@ class RemoteTemplate:
 
     def rows(self) -> Result:
         """Return the parameters of all its queries, with their ids in `_query`."""
-        return self._wire.do(
-            calls.table(get(path_of("templates", self.name, "rows"), accept=ARROW))
-        )
+        return self._wire.do(calls.template_rows(self.name))
 
     def delete(self, ids: Iterable[int]) -> None:
         """Remove queries by their ids, all or none."""
@@ -144,7 +142,7 @@ class RemoteTable:
 
     def rows(self) -> Result:
         """Return the rows as they are now."""
-        return self._wire.do(calls.table(get(path_of("tables", self.name, "rows"), accept=ARROW)))
+        return self._wire.do(calls.table_rows(self.name))
 
     def insert(self, rows: Rows) -> int:
         """Add rows, all or none; return how many. A row whose key is there already is refused."""

@@ -77,8 +77,8 @@ class Subscription:
     def take(self, event: Event) -> Result | None:
         """Take an event; return the rows to give to the caller, if it has some that are new."""
         self._heard, self._failures = self._now(), 0
-        if event.kind == "comment":
-            return None
+        if event.kind in ("comment", "detached"):
+            return None  # whoever is detached is let in again with its cursor
         found = _data(event)
         if event.kind == "error" or "error" in found:
             raise refusal(_as_reply(found), self.request())

@@ -1,0 +1,220 @@
+"""Connections cut, servers killed, tokens wrong: nothing is lost, and nothing comes twice."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+import millrace
+from millrace.client.handles import RemoteQuery
+from millrace.errors import LostAnswersError, MillraceError, UnreachableError
+from millrace.testing.served import Line, Served
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+HURRIED = millrace.Patience(first=0.02, longest=0.2, attempts=50, outage=60)
+
+
+def rows_from(first: int, stop: int) -> dict[str, list[object]]:
+    return {
+        "n": list(range(first, stop)),
+        "ts": [NOON + timedelta(milliseconds=n) for n in range(first, stop)],
+    }
+
+
+def declared(client: millrace.Client) -> tuple[str, RemoteQuery]:
+    stream = f"s{uuid4().hex[:10]}"
+    client.stream(stream, "n bigint, ts timestamp", time="ts")
+    return stream, client.query(f"SELECT n FROM {stream}", name=f"q_{stream}", keep=100_000)
+
+
+class Follower(threading.Thread):
+    """Takes what a subscription gives, until it has as many rows as it is to get."""
+
+    def __init__(self, query: RemoteQuery, wanted: int, after: str | None = None) -> None:
+        super().__init__(daemon=True)
+        self.found: list[int] = []
+        self.cursor = after
+        self._wanted, self._changes = wanted, query.changes(after=after, timeout=60)
+        self.start()
+
+    def run(self) -> None:
+        for result in self._changes:
+            self.found += result["n"].to_pylist()
+            self.cursor = result.cursor
+            if len(self.found) >= self._wanted:
+                return
+
+
+def test_a_subscription_survives_cuts(served: Served, line: Line) -> None:
+    chance = random.Random(7)
+    with (
+        millrace.connect(served.url) as direct,
+        millrace.connect(line.url, patience=HURRIED) as client,
+    ):
+        stream, query = declared(direct)
+        found = client.standing(query.name)
+        assert isinstance(found, RemoteQuery)
+        follower = Follower(found, 600)
+
+        for step in range(60):
+            direct.push(stream, rows_from(10 * step, 10 * step + 10))
+            if chance.random() < 0.4:
+                line.cut()
+            time.sleep(0.01)
+        follower.join(60)
+
+    assert follower.found == list(range(600))
+    assert line.cuts > 10
+
+
+def test_pushes_survive_cuts_and_count_once(served: Served, line: Line) -> None:
+    chance = random.Random(11)
+    stopped = threading.Event()
+
+    def cutting() -> None:
+        while not stopped.wait(0.01 + 0.05 * chance.random()):
+            line.cut()
+
+    with (
+        millrace.connect(served.url) as direct,
+        millrace.connect(line.url, patience=HURRIED) as client,
+    ):
+        stream, query = declared(direct)
+        threading.Thread(target=cutting, daemon=True).start()
+        try:
+            for step in range(40):
+                client.push(stream, rows_from(10 * step, 10 * step + 10))
+        finally:
+            stopped.set()
+        ends = time.monotonic() + 30
+        while len(query.results()) < 400 and time.monotonic() < ends:
+            time.sleep(0.05)
+
+        assert query.results()["n"].to_pylist() == list(range(400))
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+def test_a_subscription_survives_the_server(
+    serve: Callable[..., Served], how: signal.Signals
+) -> None:
+    server = serve()
+    with millrace.connect(server.url, patience=HURRIED) as client:
+        stream, query = declared(client)
+        follower = Follower(query, 300)
+
+        client.push(stream, rows_from(0, 100))
+        server.stop(how)
+        with pytest.raises(UnreachableError):
+            millrace.connect(server.url, patience=millrace.Patience(attempts=1)).health()
+        server.start()
+        client.push(stream, rows_from(100, 200))
+        client.push(stream, rows_from(200, 300))
+        follower.join(60)
+
+        assert follower.found == list(range(300))
+        assert query.results()["n"].to_pylist() == list(range(300))
+
+
+def test_a_cursor_is_good_in_another_process(served: Served) -> None:
+    with millrace.connect(served.url) as client:
+        stream, query = declared(client)
+        first = Follower(query, 10)
+        client.push(stream, rows_from(0, 10))
+        first.join(20)
+
+        client.push(stream, rows_from(10, 20))
+
+    with millrace.connect(served.url) as another:
+        found = another.standing(query.name)
+        assert isinstance(found, RemoteQuery)
+        second = Follower(found, 10, first.cursor)
+        second.join(20)
+    assert second.found == list(range(10, 20))
+
+
+def test_answers_that_have_made_room_are_told(served: Served) -> None:
+    with millrace.connect(served.url) as client:
+        stream = f"s{uuid4().hex[:10]}"
+        client.stream(stream, "n bigint, ts timestamp", time="ts")
+        query = client.query(f"SELECT n FROM {stream}", name=f"q_{stream}", keep=20)
+        first = Follower(query, 10)
+        client.push(stream, rows_from(0, 10))
+        first.join(20)
+        for step in range(1, 20):
+            client.push(stream, rows_from(10 * step, 10 * step + 10))
+            time.sleep(0.05)
+
+        ends = time.monotonic() + 20
+        while time.monotonic() < ends:
+            try:
+                next(query.changes(after=first.cursor, timeout=1), None)
+            except LostAnswersError as error:
+                oldest = error.oldest
+                break
+        else:
+            pytest.fail("nothing was said")
+        assert next(query.changes(after=oldest, timeout=10))["n"].to_pylist()
+
+
+def test_many_follow_at_once(served: Served) -> None:
+    async def all_of_them() -> list[list[int]]:
+        async with millrace.connect_async(served.url) as client:
+            stream = f"s{uuid4().hex[:10]}"
+            await client.stream(stream, "n bigint, ts timestamp", time="ts")
+            queries = [
+                await client.query(f"SELECT n FROM {stream} WHERE n % 5 = {at}",
+                                   name=f"q{at}_{stream}")
+                for at in range(5)
+            ]  # fmt: skip
+
+            async def follow(at: int) -> list[int]:
+                found: list[int] = []
+                changes = queries[at].changes(timeout=30)
+                async for result in changes:
+                    found += result["n"].to_pylist()
+                    if len(found) == 20:
+                        break
+                await changes.aclose()
+                return found
+
+            following = [asyncio.create_task(follow(at)) for at in range(5)]
+            await asyncio.sleep(1)
+            for step in range(10):
+                await client.push(stream, rows_from(10 * step, 10 * step + 10))
+            return await asyncio.gather(*following)
+
+    assert asyncio.run(all_of_them()) == [list(range(at, 100, 5)) for at in range(5)]
+
+
+def test_nobody_enters_without_a_token(serve: Callable[..., Served]) -> None:
+    server = serve("--max-rate", "1000")
+
+    for token in (None, "wrong", "mr_" + "x" * 40):
+        with (
+            millrace.connect(server.url, token) as client,
+            pytest.raises(MillraceError) as refused,
+        ):
+            client.streams()
+        assert refused.value.code == "unauthorized"
+
+
+def test_too_many_requests_are_slowed_down_and_not_lost(serve: Callable[..., Served]) -> None:
+    server = serve("--demo", "--max-rate", "20")
+    patience = millrace.Patience(first=0.01, attempts=20)
+    with millrace.connect(server.url, patience=patience) as client:
+        stream, query = declared(client)
+        for step in range(100):
+            client.push(stream, rows_from(step, step + 1))
+        ends = time.monotonic() + 30
+        while len(query.results()) < 100 and time.monotonic() < ends:
+            time.sleep(0.1)
+
+        assert query.results()["n"].to_pylist() == list(range(100))
