@@ -6,7 +6,7 @@ import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import millrace
+from millrace.engine.local import LocalRun
 from millrace.schema import Schema
 from millrace.testing.served import Served
 
@@ -56,7 +57,7 @@ def of_a_session(rows: pa.Table) -> pa.Table:
     with millrace.Session(tempfile.mkdtemp(), threads=False) as session:
         session.stream("all_types", millrace.Feed(DECLARED), time="ts")
         query = session.query("SELECT * FROM all_types", name="q")
-        session.start().feed(all_types=rows)
+        cast("LocalRun", session.start()).feed(all_types=rows)
         return query.results()
 
 
@@ -66,10 +67,9 @@ def plain(table: pa.Table) -> pa.Table:
 
 def same(one: pa.Table, other: pa.Table) -> bool:
     """Compare tables in which NaN equals itself."""
-    return bool(one.schema.equals(other.schema)) and all(
-        mine.combine_chunks().to_pylist().__repr__() == theirs.combine_chunks().to_pylist().__repr__()
-        for mine, theirs in zip(one.columns, other.columns, strict=True)
-    )  # fmt: skip
+    if not one.schema.equals(other.schema):
+        return False
+    return repr(one.to_pylist()) == repr(other.to_pylist())
 
 
 @settings(max_examples=10)
