@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
@@ -68,11 +68,14 @@ async def rows(
 
 
 @router.post("/{table}/rows", responses=responses(404, 409) | {413: {"model": ErrorBody}})
-async def insert(table: str, rows: list[dict[str, Any]], who: Who, service: Served) -> Changed:
-    """Insert rows, all or none."""
+async def insert(
+    table: str, rows: list[dict[str, Any]], who: Who, service: Served, *, missing: bool = False
+) -> Changed:
+    """Insert rows, all or none; with `missing`, those that are not there just so."""
     who.require_operator("changing a table")
     given = given_table(rows, service.reader.catalog.table(table).schema)
-    return Changed(rows=await service.change_table(who, table, "insert", rows=given))
+    how: Literal["insert", "insert missing"] = "insert missing" if missing else "insert"
+    return Changed(rows=await service.change_table(who, table, how, rows=given))
 
 
 @router.patch("/{table}/rows", responses=responses(404, 409))

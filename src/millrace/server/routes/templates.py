@@ -67,13 +67,17 @@ async def insert(
     who: Who,
     service: Served,
     ttl: str | None = None,
+    *,
+    missing: bool = False,
 ) -> Ids:
-    """Register a query for each row of parameters, all or none."""
+    """Register a query for each row of parameters, all or none; with `missing`, if none has it."""
     who.require("writer")
     described = await service.template(who, template)
     parameters = [(each["name"], each["type"]) for each in described["parameters"]]
     given = given_parameters(rows, parameters)
-    return Ids(ids=await service.insert_rows(who, template, given, ttl=ttl) if rows else [])
+    if not rows:
+        return Ids(ids=[])
+    return Ids(ids=await service.insert_rows(who, template, given, ttl=ttl, missing=missing))
 
 
 @router.post("/{template}/drop", responses=responses(404))
