@@ -59,6 +59,12 @@ class Attempts:
         return wait
 
 
+def require_open(*, closed: bool) -> None:
+    """Refuse to use a client that was closed."""
+    if closed:
+        raise PlanError("the client is closed", hint="Connect again.")
+
+
 def checked_url(url: str) -> str:
     """Return the address of a server, or say what is wrong with it.
 

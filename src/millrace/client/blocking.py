@@ -8,7 +8,14 @@ from typing import Self
 
 import httpx
 
-from millrace.client.attempts import LOST, Attempts, checked_url, http_options, request_options
+from millrace.client.attempts import (
+    LOST,
+    Attempts,
+    checked_url,
+    http_options,
+    request_options,
+    require_open,
+)
 from millrace.client.calls import Call, Given
 from millrace.client.events import Events
 from millrace.client.patience import Patience
@@ -52,7 +59,7 @@ class Wire:
 
     def follow(self, subscription: Subscription) -> Iterator[Result]:
         """Yield what a subscription gives, over as many connections as it takes."""
-        while not subscription.is_over():
+        while not (subscription.is_over() or self._http.is_closed):
             try:
                 wait = yield from self._listen(subscription)
             except LOST as cause:
@@ -72,6 +79,7 @@ class Wire:
 
     def _exchange(self, request: Request) -> Reply:
         """Send a request, again if that is safe and helps; return a reply that is no refusal."""
+        require_open(closed=self._http.is_closed)
         attempts = Attempts(request, self.url, self.patience)
         while True:
             try:

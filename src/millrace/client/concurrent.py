@@ -8,7 +8,14 @@ from contextlib import AbstractAsyncContextManager, aclosing
 
 import httpx
 
-from millrace.client.attempts import LOST, Attempts, checked_url, http_options, request_options
+from millrace.client.attempts import (
+    LOST,
+    Attempts,
+    checked_url,
+    http_options,
+    request_options,
+    require_open,
+)
 from millrace.client.calls import Call, Given
 from millrace.client.events import Events
 from millrace.client.patience import Patience
@@ -52,7 +59,7 @@ class AsyncWire:
 
     async def follow(self, subscription: Subscription) -> AsyncGenerator[Result, None]:
         """Yield what a subscription gives, over as many connections as it takes."""
-        while not subscription.is_over():
+        while not (subscription.is_over() or self._http.is_closed):
             wait = 0.0
             try:
                 async with self._opened(subscription) as response:
@@ -76,6 +83,7 @@ class AsyncWire:
 
     async def _exchange(self, request: Request) -> Reply:
         """Send a request, again if that is safe and helps; return a reply that is no refusal."""
+        require_open(closed=self._http.is_closed)
         attempts = Attempts(request, self.url, self.patience)
         while True:
             try:

@@ -56,13 +56,13 @@ class Served:
             return
         with contextlib.suppress(ProcessLookupError):
             if how == signal.SIGKILL:
-                os.killpg(self._process.pid, how)
+                _kill(_family(self._process.pid))
             else:
                 self._process.send_signal(how)
         try:
             self._process.wait(30)
         except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            _kill(_family(self._process.pid))
             self._process.wait(10)
         self._process = None
 
@@ -81,6 +81,25 @@ class Served:
             time.sleep(0.1)
         message = f"the server is not ready:\n{self.log()}"
         raise AssertionError(message)
+
+
+def _family(pid: int) -> list[int]:
+    """Return a process and those that it has started, and these, as Linux lists them."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            parents[int(stat.parent.name)] = int(fields[1])
+    found = [pid]
+    for each in found:
+        found += [child for child, parent in parents.items() if parent == each]
+    return found
+
+
+def _kill(pids: list[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 class Line:

@@ -202,3 +202,11 @@ def test_a_slice_is_sent_without_what_it_is_cut_from(client_of: Made) -> None:
     client_of(server).push("trades", pa.table({"x": range(100_000)}).slice(5, 2))
 
     assert len(server.seen[0].content) < 1_000
+
+
+def test_a_client_that_is_closed_says_so(client_of: Made) -> None:
+    client = client_of(Server())
+    client.close()
+
+    with pytest.raises(PlanError, match="the client is closed"):
+        client.health()
