@@ -193,10 +193,15 @@ def _show(shell: Shell, rows: list[dict[str, Any]], names: list[str]) -> None:
 
 
 def _properties(shell: Shell, found: dict[str, Any]) -> None:
-    found = {**found, **({"columns": _columns(found)} if "columns" in found else {})}
-    rows = [{"property": key, "value": value} for key, value in found.items()]
-    _show(shell, rows, ["property", "value"])
+    spelt = {
+        name: _columns(found) if name in ("columns", "parameters") else _text(value)
+        for name, value in found.items()
+        if value not in (None, "", [])
+    }
+    shell.printer.properties(spelt)
 
 
 def _text(value: object) -> str | None:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
     return value if value is None or isinstance(value, str) else str(json_value(value))

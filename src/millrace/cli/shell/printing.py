@@ -66,6 +66,16 @@ class Printer:
             self.output.writelines(f"{as_json(row)}\n" for row in result)
         self.output.flush()
 
+    def properties(self, found: dict[str, str | None]) -> None:
+        """Print what is known of one thing."""
+        if self.form != "table":
+            self.result(Result(pa.table({name: [value] for name, value in found.items()})))
+            return
+        console, width = self._console(), max(map(len, found), default=0)
+        for name, value in found.items():
+            line = Text.assemble((name.ljust(width), "bold"), "  ", value or "")
+            console.print(line, soft_wrap=True)
+
     def said(self, message: str) -> None:
         """Print what a statement did."""
         to = self._console() if self.form == "table" else make_console(stderr=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from rich.text import Text
 
+from millrace.cli.shell.names import shown
 from millrace.cli.shell.pieces import Piece, pieces
 from millrace.cli.shell.printing import Printer
 from millrace.cli.terminal import make_console, print_error, print_seconds
@@ -80,8 +81,8 @@ class Shell:
                 self.printer.rows(result, header=header)
                 cursor, header = result.cursor, False
         except KeyboardInterrupt:
-            if cursor is not None:
-                self.note(f"go on with: SUBSCRIBE {name} FROM '{cursor}';")
+            on = "" if cursor is None else f"go on with: SUBSCRIBE {shown(name)} FROM '{cursor}';"
+            self.note(f"\n{on}".rstrip(" "))
 
     def watch(self, seconds: float) -> None:
         """Do the last statement again and again, until Ctrl-C."""
@@ -99,7 +100,7 @@ class Shell:
                 self.attempt(lambda: self.do(piece))
                 time.sleep(seconds)
         except KeyboardInterrupt:
-            return
+            self.note("")
 
     def attempt(self, action: Callable[[], None]) -> bool:
         """Do something; print an error instead of raising it."""

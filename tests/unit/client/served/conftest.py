@@ -1,4 +1,4 @@
-"""One server for all tests that do it no harm, and others to be maltreated."""
+"""A client of the server that tests share, and servers of one's own to be maltreated."""
 
 from __future__ import annotations
 
@@ -8,30 +8,24 @@ from pathlib import Path
 import pytest
 
 import millrace
-from millrace.testing.served import Line, Served
-
-
-@pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server that many tests share; they choose names of their own."""
-    running = Served(tmp_path_factory.mktemp("served") / "root", "--demo").start()
-    yield running
-    running.stop()
+from millrace.testing.server_process import Line, ServerProcess
 
 
 @pytest.fixture
-def client(served: Served) -> Iterator[millrace.Client]:
-    with millrace.connect(served.url) as made:
+def client(server: ServerProcess) -> Iterator[millrace.Client]:
+    with millrace.connect(server.url) as made:
         yield made
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+def serve(tmp_path: Path) -> Iterator[Callable[..., ServerProcess]]:
     """Start a server of one's own."""
-    started: list[Served] = []
+    started: list[ServerProcess] = []
 
-    def start(*options: str) -> Served:
-        started.append(Served(tmp_path / f"root{len(started)}", *(options or ("--demo",))).start())
+    def start(*options: str) -> ServerProcess:
+        started.append(
+            ServerProcess(tmp_path / f"root{len(started)}", *(options or ("--demo",))).start()
+        )
         return started[-1]
 
     yield start
@@ -40,7 +34,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 
 
 @pytest.fixture
-def line(served: Served) -> Iterator[Line]:
-    made = Line(served.port)
+def line(server: ServerProcess) -> Iterator[Line]:
+    made = Line(server.port)
     yield made
     made.close()

@@ -24,7 +24,7 @@ from millrace.errors import (
     UnknownNameError,
 )
 from millrace.lang.errors import LanguageError
-from millrace.testing.served import Served
+from millrace.testing.server_process import ServerProcess
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 COLUMNS = "symbol text, price double, ts timestamp"
@@ -300,11 +300,11 @@ def test_streams_are_dropped(client: millrace.Client, stream: str) -> None:
     assert stream not in [each["name"] for each in client.streams()]
 
 
-def test_asyncio_does_the_same(served: Served) -> None:
+def test_asyncio_does_the_same(server: ServerProcess) -> None:
     stream, query = name(), name()
 
     async def all_of_it() -> list[Any]:
-        async with millrace.connect_async(served.url) as client:
+        async with millrace.connect_async(server.url) as client:
             await client.stream(stream, COLUMNS, time="ts")
             big = await client.query(f"SELECT price FROM {stream} WHERE price > 1", name=query)
             found: list[Any] = []

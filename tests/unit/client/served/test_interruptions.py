@@ -19,7 +19,7 @@ import pytest
 import millrace
 from millrace.client.handles import RemoteQuery
 from millrace.errors import LostAnswersError, MillraceError, UnreachableError
-from millrace.testing.served import Line, Served
+from millrace.testing.server_process import Line, ServerProcess
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 HURRIED = millrace.Patience(first=0.02, longest=0.2, attempts=50, outage=60)
@@ -56,10 +56,10 @@ class Follower(threading.Thread):
                 return
 
 
-def test_a_subscription_survives_cuts(served: Served, line: Line) -> None:
+def test_a_subscription_survives_cuts(server: ServerProcess, line: Line) -> None:
     chance = random.Random(7)
     with (
-        millrace.connect(served.url) as direct,
+        millrace.connect(server.url) as direct,
         millrace.connect(line.url, patience=HURRIED) as client,
     ):
         stream, query = declared(direct)
@@ -78,7 +78,7 @@ def test_a_subscription_survives_cuts(served: Served, line: Line) -> None:
     assert line.cuts > 10
 
 
-def test_pushes_survive_cuts_and_count_once(served: Served, line: Line) -> None:
+def test_pushes_survive_cuts_and_count_once(server: ServerProcess, line: Line) -> None:
     chance = random.Random(11)
     stopped = threading.Event()
 
@@ -87,7 +87,7 @@ def test_pushes_survive_cuts_and_count_once(served: Served, line: Line) -> None:
             line.cut()
 
     with (
-        millrace.connect(served.url) as direct,
+        millrace.connect(server.url) as direct,
         millrace.connect(line.url, patience=HURRIED) as client,
     ):
         stream, query = declared(direct)
@@ -107,7 +107,7 @@ def test_pushes_survive_cuts_and_count_once(served: Served, line: Line) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 def test_a_subscription_survives_the_server(
-    serve: Callable[..., Served], how: signal.Signals
+    serve: Callable[..., ServerProcess], how: signal.Signals
 ) -> None:
     server = serve()
     with millrace.connect(server.url, patience=HURRIED) as client:
@@ -127,8 +127,8 @@ def test_a_subscription_survives_the_server(
         assert query.results()["n"].to_pylist() == list(range(300))
 
 
-def test_a_cursor_is_good_in_another_process(served: Served) -> None:
-    with millrace.connect(served.url) as client:
+def test_a_cursor_is_good_in_another_process(server: ServerProcess) -> None:
+    with millrace.connect(server.url) as client:
         stream, query = declared(client)
         first = Follower(query, 10)
         client.push(stream, rows_from(0, 10))
@@ -136,7 +136,7 @@ def test_a_cursor_is_good_in_another_process(served: Served) -> None:
 
         client.push(stream, rows_from(10, 20))
 
-    with millrace.connect(served.url) as another:
+    with millrace.connect(server.url) as another:
         found = another.standing(query.name)
         assert isinstance(found, RemoteQuery)
         second = Follower(found, 10, first.cursor)
@@ -144,8 +144,8 @@ def test_a_cursor_is_good_in_another_process(served: Served) -> None:
     assert second.found == list(range(10, 20))
 
 
-def test_answers_that_have_made_room_are_told(served: Served) -> None:
-    with millrace.connect(served.url) as client:
+def test_answers_that_have_made_room_are_told(server: ServerProcess) -> None:
+    with millrace.connect(server.url) as client:
         stream = f"s{uuid4().hex[:10]}"
         client.stream(stream, "n bigint, ts timestamp", time="ts")
         query = client.query(f"SELECT n FROM {stream}", name=f"q_{stream}", keep=20)
@@ -168,9 +168,9 @@ def test_answers_that_have_made_room_are_told(served: Served) -> None:
         assert found[-1] % 10 == 9
 
 
-def test_many_follow_at_once(served: Served) -> None:
+def test_many_follow_at_once(server: ServerProcess) -> None:
     async def all_of_them() -> list[list[int]]:
-        async with millrace.connect_async(served.url) as client:
+        async with millrace.connect_async(server.url) as client:
             stream = f"s{uuid4().hex[:10]}"
             await client.stream(stream, "n bigint, ts timestamp", time="ts")
             queries = [
@@ -199,7 +199,7 @@ def test_many_follow_at_once(served: Served) -> None:
 
 
 @pytest.mark.slow
-def test_nobody_enters_without_a_token(serve: Callable[..., Served], tmp_path: Path) -> None:
+def test_nobody_enters_without_a_token(serve: Callable[..., ServerProcess], tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.json"
     made = subprocess.run(
         [sys.executable, "-m", "millrace.cli.main", "token", "add", "--tokens", str(tokens),
@@ -223,7 +223,9 @@ def test_nobody_enters_without_a_token(serve: Callable[..., Served], tmp_path: P
 
 
 @pytest.mark.slow
-def test_too_many_requests_are_slowed_down_and_not_lost(serve: Callable[..., Served]) -> None:
+def test_too_many_requests_are_slowed_down_and_not_lost(
+    serve: Callable[..., ServerProcess],
+) -> None:
     server = serve("--demo", "--max-rate", "20")
     patience = millrace.Patience(first=0.01, attempts=20)
     with millrace.connect(server.url, patience=patience) as client:

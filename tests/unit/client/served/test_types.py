@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import millrace
 from millrace.engine.local import LocalRun
 from millrace.schema import Schema
-from millrace.testing.served import Served
+from millrace.testing.server_process import ServerProcess
 
 KINDS: dict[str, st.SearchStrategy[Any]] = {
     "boolean": st.booleans(),
@@ -76,10 +76,10 @@ def same(one: pa.Table, other: pa.Table) -> bool:
 @given(ROWS)
 @example([EXTREMES, tuple(None for _ in KINDS)])
 def test_values_of_all_types_are_those_of_a_session(
-    served: Served, rows: list[tuple[Any, ...]]
+    server: ServerProcess, rows: list[tuple[Any, ...]]
 ) -> None:
     given_rows, stream = table_of(rows), f"t{uuid4().hex[:10]}"
-    with millrace.connect(served.url) as client:
+    with millrace.connect(server.url) as client:
         client.stream(stream, DECLARED, time="ts")
         query = client.query(f"SELECT * FROM {stream}", name=f"q_{stream}")
         changes = query.changes(timeout=20)
@@ -99,10 +99,10 @@ def test_values_of_all_types_are_those_of_a_session(
     assert same(plain(outcome.to_arrow()), expected)
 
 
-def test_a_large_result_comes_whole(served: Served) -> None:
+def test_a_large_result_comes_whole(server: ServerProcess) -> None:
     n_rows, stream = 150_000, f"t{uuid4().hex[:10]}"
     seconds = pa.array([NOON + timedelta(milliseconds=n) for n in range(n_rows)])
-    with millrace.connect(served.url) as client:
+    with millrace.connect(server.url) as client:
         client.stream(stream, "n bigint, ts timestamp", time="ts")
         query = client.query(f"SELECT n FROM {stream}", name=f"q_{stream}", keep=n_rows)
         changes = query.changes(timeout=30)

@@ -26,7 +26,7 @@ def free_port() -> int:
         return port
 
 
-class Served:
+class ServerProcess:
     """`millrace serve --local` on a root, which can be stopped, killed and started again."""
 
     def __init__(self, root: Path, *options: str) -> None:
