@@ -148,7 +148,19 @@ class MachineError(MillraceError):
     code = "machine"
 
 
+class AccessError(MillraceError):
+    """A server does not know who asks, or does not allow them what they ask for."""
+
+    code = "access"
+
+
+class ExceededError(MillraceError):
+    """More is asked of a server than a limit or a quota allows."""
+
+    code = "exceeded"
+
+
 class UnreachableError(MillraceError):
-    """A server does not answer."""
+    """A server, or its engine, does not answer."""
 
     code = "unreachable"

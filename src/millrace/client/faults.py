@@ -13,7 +13,13 @@ from typing import Any
 from millrace import errors
 from millrace.client.reply import Reply
 from millrace.client.request import Request
-from millrace.errors import LostAnswersError, MillraceError, UnreachableError
+from millrace.errors import (
+    AccessError,
+    ExceededError,
+    LostAnswersError,
+    MillraceError,
+    UnreachableError,
+)
 from millrace.lang.errors import LanguageError, Span, excerpt
 
 GONE = 410
@@ -88,4 +94,12 @@ def _classes(root: type[MillraceError]) -> dict[str, type[MillraceError]]:
     return found
 
 
-_CLASSES = _classes(MillraceError)
+# Codes of servers alone; the error keeps the code.
+_CLASSES = _classes(MillraceError) | {
+    "unauthorized": AccessError,
+    "forbidden": AccessError,
+    "limit": ExceededError,
+    "rate": ExceededError,
+    "too_large": ExceededError,
+    "unavailable": UnreachableError,
+}

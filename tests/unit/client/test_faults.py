@@ -11,11 +11,14 @@ from millrace.client.faults import refusal
 from millrace.client.reply import Received, Reply
 from millrace.client.request import Request
 from millrace.errors import (
+    AccessError,
+    ExceededError,
     LostAnswersError,
     MillraceError,
     NameTakenError,
     PlanError,
     UnknownNameError,
+    UnreachableError,
 )
 from millrace.lang.errors import LanguageError
 
@@ -31,6 +34,24 @@ def test_the_code_says_the_class(kind: type[MillraceError]) -> None:
 
     assert type(error) is kind
     assert (error.message, error.detail, error.hint) == ("no", "Because.", "Do.")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("unauthorized", AccessError),
+        ("forbidden", AccessError),
+        ("rate", ExceededError),
+        ("limit", ExceededError),
+        ("too_large", ExceededError),
+        ("unavailable", UnreachableError),
+    ],
+)
+def test_codes_of_servers_have_classes_too(code: str, kind: type[MillraceError]) -> None:
+    error = refused(400, code=code, message="no")
+
+    assert type(error) is kind
+    assert error.code == code
 
 
 def test_a_place_is_shown_under_the_text() -> None:

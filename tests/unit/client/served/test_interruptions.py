@@ -18,7 +18,7 @@ import pytest
 
 import millrace
 from millrace.client.handles import RemoteQuery
-from millrace.errors import LostAnswersError, MillraceError, UnreachableError
+from millrace.errors import AccessError, LostAnswersError, UnreachableError
 from millrace.testing.server_process import Line, ServerProcess
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -210,13 +210,13 @@ def test_nobody_enters_without_a_token(serve: Callable[..., ServerProcess], tmp_
 
     with millrace.connect(server.url, made.stdout.strip()) as client:
         assert client.streams() == []
-        with pytest.raises(MillraceError) as forbidden:
+        with pytest.raises(AccessError) as forbidden:
             client.change_settings(trigger=1)
         assert forbidden.value.code == "forbidden"
     for token in (None, "wrong", "mr_" + "x" * 40):
         with (
             millrace.connect(server.url, token) as client,
-            pytest.raises(MillraceError) as refused,
+            pytest.raises(AccessError) as refused,
         ):
             client.streams()
         assert refused.value.code == "unauthorized"
