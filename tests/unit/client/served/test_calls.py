@@ -67,6 +67,9 @@ def test_a_query_is_asked_rows_are_pushed_and_answers_are_read(
     assert big.results()["price"].to_pylist() == [101, 102]
     assert big.results(last=1)["price"].to_pylist() == [102]
     assert big.results(last=0).columns == big.results().columns
+    later = NOON + timedelta(seconds=2)
+    assert big.results(begin=later)["price"].to_pylist() == [102]
+    assert big.results(end=later)["price"].to_pylist() == [101]
     assert big.info()["state"] == "running"
 
 

@@ -168,6 +168,27 @@ def test_answers_that_have_made_room_are_told(server: ServerProcess) -> None:
         assert found[-1] % 10 == 9
 
 
+@pytest.mark.slow
+def test_one_that_is_too_slow_is_let_in_again_and_misses_nothing(server: ServerProcess) -> None:
+    n_events, heavy = 700, "x" * 50_000
+    with millrace.connect(server.url) as client:
+        stream = f"s{uuid4().hex[:10]}"
+        client.stream(stream, "n bigint, load text, ts timestamp", time="ts")
+        query = client.query(f"SELECT n, load FROM {stream}", name=f"q_{stream}", keep=100_000)
+        changes = query.changes(timeout=60)
+        client.push(stream, {"n": [0], "load": [heavy], "ts": [NOON]})
+        found = next(changes)["n"].to_pylist()
+
+        for n in range(1, n_events):  # nobody reads meanwhile
+            client.push(stream, {"n": [n], "load": [heavy], "ts": [NOON + timedelta(seconds=n)]})
+        for result in changes:
+            found += result["n"].to_pylist()
+            if found[-1] == n_events - 1:
+                break
+
+    assert found == list(range(n_events))
+
+
 def test_many_follow_at_once(server: ServerProcess) -> None:
     async def all_of_them() -> list[list[int]]:
         async with millrace.connect_async(server.url) as client:
