@@ -70,6 +70,6 @@ def _shell(shell: object) -> int:
             "prompt_toolkit is not installed",
             hint="Install it with: pip install 'millrace[client]'",
         ) from cause
-    shell.client.health()
+    shell.client.streams()  # whoever is not let in is told so before a prompt is shown
     shell.note(f"connected to {shell.client.url}; \\? for help, \\q to leave")
     return talk(shell)

@@ -50,9 +50,9 @@ def test_a_sample_runs(
                 time.sleep(0.05)
             assert client.sql("SELECT symbol FROM big").rows() == [{"symbol": "ACME"}]
 
-    client = names.get("client")
-    if isinstance(client, millrace.Client):
-        client.close()
+    made = names.get("client")
+    if isinstance(made, millrace.Client):
+        made.close()
     capsys.readouterr()
 
 
