@@ -93,6 +93,21 @@ class AsyncRemoteTemplate:
         """Return the parameters of all its queries, with their ids in `_query`."""
         return await self._wire.do(calls.template_rows(self.name))
 
+    async def ids(self) -> list[int]:
+        """Return the ids of all its queries, ascending."""
+        found: list[int] = (await self.rows())["_query"].to_pylist()
+        return found
+
+    async def results(
+        self,
+        last: int | None = None,
+        *,
+        begin: Moment | None = None,
+        end: Moment | None = None,
+    ) -> Result:
+        """Return the answers of all its queries that are kept, oldest first, as of a query."""
+        return await self._wire.do(calls.results(self.name, begin, end, last))
+
     async def delete(self, ids: Iterable[int]) -> None:
         """Remove queries by their ids, all or none."""
         body = {"ids": [int(each) for each in ids]}

@@ -114,6 +114,21 @@ class RemoteTemplate:
         """Return the parameters of all its queries, with their ids in `_query`."""
         return self._wire.do(calls.template_rows(self.name))
 
+    def ids(self) -> list[int]:
+        """Return the ids of all its queries, ascending."""
+        found: list[int] = (self.rows())["_query"].to_pylist()
+        return found
+
+    def results(
+        self,
+        last: int | None = None,
+        *,
+        begin: Moment | None = None,
+        end: Moment | None = None,
+    ) -> Result:
+        """Return the answers of all its queries that are kept, oldest first, as of a query."""
+        return self._wire.do(calls.results(self.name, begin, end, last))
+
     def delete(self, ids: Iterable[int]) -> None:
         """Remove queries by their ids, all or none."""
         body = {"ids": [int(each) for each in ids]}

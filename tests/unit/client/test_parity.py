@@ -43,8 +43,6 @@ LACKING: dict[type, dict[str, str]] = {
         "feed": "it is in info()",
         "fit": "the server fits rows",
         "follow": "a template that follows a file does so in the engine's process",
-        "ids": "they are in rows()",
-        "results": "a template's answers are read query by query, or through sql()",
         "update": "UPDATE, through execute",
     },
     millrace.Table: {

@@ -208,13 +208,14 @@ def test_a_query_without_a_name_has_a_handle(client: millrace.Client, stream: st
 def test_templates(client: millrace.Client, stream: str) -> None:
     text = f"SELECT symbol, price FROM {stream} WHERE symbol = :sym AND price > :low"
     alert = client.template(name(), text, sym="text", low="double")
+    assert alert.results().columns
 
     ids = alert.insert({"sym": ["ACME", "BOLT"], "low": [100.0, 12.5]})
     assert alert.insert_missing({"sym": ["ACME", "CRUX"], "low": [100.0, 1.0]})
     until(lambda: len(alert), 3)
 
     assert [row["sym"] for row in alert.rows()] == ["ACME", "BOLT", "CRUX"]
-    assert alert.rows()["_query"].to_pylist()[:2] == ids
+    assert alert.ids()[:2] == ids
     assert alert.query(ids[0]).id == ids[0]
     alert.delete(ids)
     until(lambda: len(alert), 1)
