@@ -194,7 +194,7 @@ def push(stream: str, rows: Rows, *, key: str | None = None) -> Call[int]:
     for number, first in enumerate(range(0, given_rows.num_rows, most)):
         piece = given_rows.slice(first, most)
         path = path_of("streams", stream, "rows")
-        asked = send_rows(path, piece, key=f"{key}-{number}")
+        asked = send_rows(path, piece, repeatable=True, key=f"{key}-{number}")
         found = yield from document(asked)
         taken += int(found["rows"])
     return taken
@@ -324,9 +324,5 @@ def table_rows(name: str) -> Call[Result]:
 
 def _inserted(kind: str, name: str, rows: Rows, *, missing: bool) -> Request:
     """Send rows to insert; to insert what is missing a second time changes nothing."""
-    listed = [
-        {column: json_value(value) for column, value in row.items()}
-        for row in table_of(rows, f"rows of a {kind}").to_pylist()
-    ]
-    path = path_of(f"{kind}s", name, "rows")
-    return send("POST", path, listed, repeatable=missing, missing=missing or None)
+    path, given_rows = path_of(f"{kind}s", name, "rows"), table_of(rows, f"rows of a {kind}")
+    return send_rows(path, given_rows, repeatable=missing, missing=missing or None)

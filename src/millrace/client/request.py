@@ -62,18 +62,20 @@ def send(
     repeatable: bool = False,
     accept: str = JSON,
     text: str = "",
-    **params: object,
 ) -> Request:
     """Send a JSON document."""
     headers = (("Accept", accept), ("Content-Type", JSON))
     body = json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
-    return Request(method, path, _params(params), headers, body, repeatable, text)
+    return Request(method, path, (), headers, body, repeatable, text)
 
 
-def send_rows(path: str, rows: pa.Table, *, key: str) -> Request:
-    """Send rows in Arrow's form, under a key that the server remembers: they count once."""
-    headers = (("Accept", JSON), ("Content-Type", ARROW), ("Idempotency-Key", key))
-    return Request("POST", path, (), headers, arrow_bytes(rows), repeatable=True)
+def send_rows(
+    path: str, rows: pa.Table, *, repeatable: bool, key: str = "", **params: object
+) -> Request:
+    """Send rows in Arrow's form; under a key, which the server remembers, they count once."""
+    keyed = (("Idempotency-Key", key),) if key else ()
+    headers = (("Accept", JSON), ("Content-Type", ARROW), *keyed)
+    return Request("POST", path, _params(params), headers, arrow_bytes(rows), repeatable)
 
 
 def arrow_bytes(rows: pa.Table) -> bytes:
