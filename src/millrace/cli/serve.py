@@ -16,9 +16,9 @@ Nobody is let in without a token, see `millrace token`; --demo lets everybody in
 machine. Statements over HTTP name files only in the directories of --allow-path.
 
 examples:
+  millrace serve --root /tmp/try --local --demo
   millrace token add --root /var/lib/alerts --role admin
   millrace serve app.sql --root /var/lib/alerts --gateways 2
-  millrace serve --root /tmp/try --local --demo
 """
 
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key")
     parser.add_argument("--allow-path", type=Path, action="append", default=[], metavar="DIR",
                         help="let statements over HTTP name files there")  # fmt: skip
-    parser.add_argument("--trigger", default="0", metavar="TIME",
+    parser.add_argument("--trigger", default="20ms", metavar="TIME",
                         help="the least time between two epochs, such as 100ms")  # fmt: skip
     parser.add_argument("--max-body", type=int, metavar="BYTES", help="the largest body")
     parser.add_argument("--max-rate", type=float, metavar="N", help="requests a second and token")

@@ -33,6 +33,8 @@ class Audit:
         self._queue, self._writing = threading.Lock(), threading.Lock()
         self._waiting: list[bytes] = []
         self._done = self._asked = 0
+        self._descriptor: int | None = None
+        self._size = 0
 
     def write(self, who: Principal, what: str, **facts: object) -> None:
         """Write down what somebody did; it is durable on return."""
@@ -56,22 +58,29 @@ class Audit:
             self._done = done
 
     def _append(self, data: bytes) -> None:
-        path = self._file()
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(descriptor, data)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        """Append lines to the newest file, or to a new one if that is full."""
+        if self._descriptor is None or self._size >= FULL_BYTES:
+            self._open()
+        assert self._descriptor is not None, "a file is open"
+        self._size += os.write(self._descriptor, data)
+        os.fsync(self._descriptor)
 
-    def _file(self) -> Path:
-        files = sorted(self._folder.glob("0*"))
-        if not files:
-            return self._folder / f"{0:012d}"
-        last = files[-1]
-        if last.stat().st_size < FULL_BYTES:
-            return last
-        return self._folder / f"{int(last.name) + 1:012d}"
+    def _open(self) -> None:
+        self.close()
+        numbers = sorted(int(each.name) for each in self._folder.glob("0*"))
+        number = numbers[-1] if numbers else 0
+        path = self._folder / f"{number:012d}"
+        if path.exists() and path.stat().st_size >= FULL_BYTES:
+            path = self._folder / f"{number + 1:012d}"
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        self._descriptor = os.open(path, flags, 0o600)
+        self._size = path.stat().st_size
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 def entries(root: Path, *, tenant: str | None, last: int) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from millrace.engine.settings import Settings
 from millrace.engine.work import Done
-from millrace.errors import PlanError, UnknownNameError
+from millrace.errors import NameTakenError, PlanError, UnknownNameError
 from millrace.lang.statements import parse
 from millrace.server.audit import Audit
 from millrace.server.bulk import add_all, change_all
@@ -69,7 +69,7 @@ class Commands:
         }
         into = asked.get("into")
         with self._marked(who, asked.get("ttl")):
-            query = self.session.query(
+            query = self._registered(
                 asked["sql"],
                 name=who.stored(name) if name else self._free_name(who),
                 into=who.stored(into) if into else None,
@@ -151,7 +151,8 @@ class Commands:
         [rows] = frame.tables
         self._quotas.require_room(self.session, who.tenant, rows.num_rows)
         with self._marked(who, frame.body.get("ttl")):
-            ids = template.insert(rows).to_pylist()
+            insert = template.insert_missing if frame.body.get("missing") else template.insert
+            ids = insert(rows).to_pylist()
         name = frame.body["template"]
         self._audit.write(who, "insert", template=name, queries=ids, count=len(ids))
         return Frame({"ids": ids})
@@ -173,6 +174,8 @@ class Commands:
             match asked["how"]:
                 case "insert":
                     n_rows = table.insert(frame.tables[0])
+                case "insert missing":
+                    n_rows = table.insert_missing(frame.tables[0])
                 case "update":
                     n_rows = table.update(asked["values"], asked["where"])
                 case _:
@@ -213,6 +216,17 @@ class Commands:
             ids = change_all(self.session, Principal("", "admin", "ttl"), "drop", due)
             self._audit.write(Principal("", "admin", "ttl"), "expire", queries=ids)
         return len(due)
+
+    def _registered(self, text: str, *, into: str | None, **options: Any) -> Query:  # noqa: ANN401
+        """Register a query; if somebody has made its feed meanwhile, into that one."""
+        feeds = self.session.engine.registry.catalog.feeds
+        made = into in feeds
+        try:
+            return self.session.query(text, into=into, **options)
+        except NameTakenError:
+            if into is None or made or into not in self.session.engine.registry.catalog.feeds:
+                raise
+            return self.session.query(text, into=into, **options)
 
     def _free_name(self, who: Principal) -> str | None:
         """Return a name for a query of a tenant that was not given one."""

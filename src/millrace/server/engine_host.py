@@ -24,7 +24,7 @@ from millrace.server.principals import Principal
 from millrace.server.wire import Frame, error_json, receive, send, socket_path
 from millrace.state.manifest import Manifest
 
-THREADS = 16
+THREADS = 32
 MOST_WAITING = 10_000
 TICK_SECONDS = 0.5
 

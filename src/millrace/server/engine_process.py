@@ -40,9 +40,9 @@ def _serve(
     session: Session, options: ServerOptions, stop: threading.Event, stack: ExitStack
 ) -> None:
     tokens = Tokens(options.token_path)
-    commands = Commands(
-        session, audit=Audit(options.root), quotas=Quotas(tokens.quotas), paths=options.paths
-    )
+    audit = Audit(options.root)
+    stack.callback(audit.close)
+    commands = Commands(session, audit=audit, quotas=Quotas(tokens.quotas), paths=options.paths)
     script = Script(session)
     if options.script is not None:
         for outcome in script.run(options.script.read_text()):

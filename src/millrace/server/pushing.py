@@ -86,7 +86,7 @@ def _from_json(body: bytes, schema: Schema) -> Decoded:
         raise SchemaError("the body is not an array of rows", hint='Send [{"column": value}, …].')
     if not rows:
         return Decoded.nothing(schema)
-    texts = pa.array([json.dumps(each, ensure_ascii=False) for each in rows], pa.string())
+    texts = pa.array([json.dumps(each) for each in rows], pa.string())
     return decode_json_column(texts, schema)
 
 

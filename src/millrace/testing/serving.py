@@ -31,6 +31,7 @@ from millrace.server.tokens import Tokens
 from millrace.server.wire import socket_path
 
 PATIENCE_SECONDS = 30.0
+TRIGGER = 10_000
 
 STREAM = (
     "CREATE STREAM trades (symbol text, price double, ts timestamp) "
@@ -49,7 +50,8 @@ class Served:
         demo: bool = True,
         **options: Any,  # noqa: ANN401  those of ServerOptions
     ) -> None:
-        self.options = ServerOptions(root, local=True, demo=demo, **options)
+        settings = {"trigger": TRIGGER}
+        self.options = ServerOptions(root, local=True, demo=demo, settings=settings, **options)
         if limits is not None:
             self.options = replace(self.options, limits=limits)
         self.root = root

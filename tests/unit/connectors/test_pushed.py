@@ -36,7 +36,11 @@ def test_batches_are_read_in_the_order_of_their_files() -> None:
     root = MemoryRoot()
     first, second = PushLog(root, FOLDER), PushLog(root, FOLDER)
 
-    numbers = [first.append([batch(1), batch(2)]), second.append([batch(3)]), first.append([batch(4)])]
+    numbers = [
+        first.append([batch(1), batch(2)]),
+        second.append([batch(3)]),
+        first.append([batch(4)]),
+    ]
 
     log = PushLog(root, FOLDER)
     assert numbers == [0, 1, 2]
@@ -98,7 +102,9 @@ def test_a_file_that_was_changed_is_not_believed() -> None:
     st.lists(st.lists(st.sampled_from(["", "a", "b", "c"]), min_size=1, max_size=3), max_size=8),
     st.data(),
 )
-def test_of_batches_with_one_key_the_first_counts(files: list[list[str]], data: st.DataObject) -> None:
+def test_of_batches_with_one_key_the_first_counts(
+    files: list[list[str]], data: st.DataObject
+) -> None:
     """The definition: go through all batches in order and keep those whose key is new."""
     root = MemoryRoot()
     expected, seen, number = [], set(), 0

@@ -87,14 +87,17 @@ ACTIONS: dict[str, Callable[[World, st.DataObject], Any]] = {
             ]
         ).to_pylist()
     ),
-    "update": lambda world, data: world.ids
-    and world.alert.update(
-        [{"_query": data.draw(st.sampled_from(world.ids)), "sym": "B"}]
+    "update": lambda world, data: (
+        world.ids
+        and world.alert.update([{"_query": data.draw(st.sampled_from(world.ids)), "sym": "B"}])
     ),
-    "delete": lambda world, data: world.ids
-    and world.alert.delete([world.ids.pop(data.draw(st.integers(0, len(world.ids) - 1)))]),
-    "pause": lambda world, data: world.ids
-    and world.alert.query(data.draw(st.sampled_from(world.ids))).pause(),
+    "delete": lambda world, data: (
+        world.ids
+        and world.alert.delete([world.ids.pop(data.draw(st.integers(0, len(world.ids) - 1)))])
+    ),
+    "pause": lambda world, data: (
+        world.ids and world.alert.query(data.draw(st.sampled_from(world.ids))).pause()
+    ),
     "drop": lambda world, data: _drop_one(world),
     "follow": lambda world, data: world.reader.follow(),
     "epoch": lambda world, data: world.run.feed(),
