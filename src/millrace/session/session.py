@@ -39,6 +39,7 @@ from millrace.engine.sink_status import SinkStatus
 from millrace.engine.statistics import EpochStatistics
 from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_specs
 from millrace.engine.streams import StreamSpec
+from millrace.engine.sysstream import NAME as SYSSTREAM
 from millrace.errors import PlanError
 from millrace.operators.select import Function
 from millrace.operators.typed_function import TypedFunction
@@ -50,6 +51,7 @@ from millrace.schema import Column, Schema, type_named
 from millrace.session.arguments import (
     ids_of,
     require_asked,
+    require_not_reserved,
     require_sink,
     require_text,
     root_of,
@@ -60,6 +62,7 @@ from millrace.session.query import Query
 from millrace.session.registration import Registration
 from millrace.session.relations import declare_table, declare_view
 from millrace.session.table import Table
+from millrace.session.telling import tell_of_itself
 from millrace.session.template import Template
 from millrace.state.fence import Fence
 from millrace.state.merge import LAST_TIME
@@ -140,6 +143,7 @@ class Session:
         With `json`, rows are decoded from that column of JSON text by `schema`; text that is
         not JSON becomes a dead letter as it is.
         """
+        require_not_reserved(name)
         spec = StreamSpec(
             name,
             self._columns(name, source, schema, json, [partition, *_names(order)]),
@@ -155,8 +159,12 @@ class Session:
         )
         if json is not None or (isinstance(source, Files) and source.is_text):
             compile_readers()
+        self.bind(spec, source)
+
+    def bind(self, spec: StreamSpec, source: object) -> None:
+        """Declare a stream as it is described, and bind it to its source."""
         self._declare(spec)
-        self._bindings[name] = Binding(self.engine.registry.catalog.stream(name), source)
+        self._bindings[spec.name] = Binding(self.engine.registry.catalog.stream(spec.name), source)
         if self._run is not None:
             self._run.rebind(self._bindings, self._functions)
 
@@ -310,6 +318,8 @@ class Session:
     def start(self) -> Run:
         """Begin to run epochs."""
         catalog = self.engine.registry.catalog
+        if SYSSTREAM in catalog.streams:
+            tell_of_itself(self)
         missing = [name for name in catalog.streams if name not in self._bindings]
         if missing:
             raise PlanError(
