@@ -109,6 +109,9 @@ class LocalRun:
         """Go on with other functions; the next feed uses them."""
         self._bindings, self._functions = bindings, functions
 
+    def take_settings(self) -> None:
+        """Go on with the settings as they are now; the next feed does."""
+
     def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002  nothing runs by itself
         """Return whether it was stopped."""
         return self._stopped

@@ -27,6 +27,7 @@ from millrace.connectors.sinks.memory import MemorySink
 from millrace.connectors.sinks.parquet import ParquetSink
 from millrace.connectors.sinks.sink import FanOut, Sink
 from millrace.engine.backend import Binding, Run
+from millrace.engine.changing import changed
 from millrace.engine.decide import horizons
 from millrace.engine.delivery import Delivery
 from millrace.engine.epoch import Engine
@@ -336,6 +337,16 @@ class Session:
         """Record changes of the registry, all or none, and let them take effect soon."""
         self.record(list(changes))
 
+    def change_settings(self, changes: Mapping[str, object]) -> None:
+        """Change settings by name, all or none; they hold from the next epoch on."""
+        self.engine.settings = changed(self.engine.settings, changes)
+        if self._run is not None:
+            self._run.take_settings()
+
+    def retain(self, stream: str, duration: str | int) -> None:
+        """Keep the history of a stream for another while, from the next epoch on."""
+        self.change({"do": "retain stream", "name": stream, "retain": to_micros(duration)})
+
     def record(
         self, changes: list[dict[str, Any]], tables: Sequence[pa.RecordBatch] = ()
     ) -> list[int]:
@@ -479,7 +490,7 @@ class Session:
         if known is None:
             self.change({"do": "add stream", "stream": spec.to_json()})
             return
-        before, after = known.to_json(), {**spec.to_json(), "born": known.born}
+        before, after = known.as_declared.to_json(), {**spec.to_json(), "born": known.born}
         differing = [word for word in before if before[word] != after[word]]
         if differing:
             word = differing[0]
