@@ -40,6 +40,7 @@ class Changeable:
 
     def read(self, given: object) -> Any:  # noqa: ANN401  as the setting is declared
         """Return the value that a text, or a value of JSON, stands for."""
+        value: Any
         match self.kind:
             case "duration":
                 value = to_micros(given) if isinstance(given, str | int) else None
