@@ -69,6 +69,9 @@ def told_by_epochs(epochs: Sequence[EpochStatistics], seconds: float) -> Iterato
         yield Property("epoch", "epochs", stage, spent)
     for name in SUMS:
         yield Property("epoch", "epochs", name, sum(getattr(each, name) for each in epochs))
+    yield Property("epoch", "epochs", "row_rate", sum(each.rows for each in epochs) / seconds)
+    results_in_all = sum(each.results for each in epochs)
+    yield Property("epoch", "epochs", "result_rate", results_in_all / seconds)
     rows = _summed(each.rows_by_stream for each in epochs)
     for stream in sorted({*rows, *last.lag}):
         yield Property("stream", stream, "rows", rows.get(stream, 0))
