@@ -73,7 +73,7 @@ def told_by_epochs(epochs: Sequence[EpochStatistics], seconds: float) -> Iterato
     results_in_all = sum(each.results for each in epochs)
     yield Property("epoch", "epochs", "result_rate", results_in_all / seconds)
     rows = _summed(each.rows_by_stream for each in epochs)
-    for stream in sorted({*rows, *last.lag}):
+    for stream in sorted({*rows, *last.lag} - {""}):  # plans have a tally without a stream
         yield Property("stream", stream, "rows", rows.get(stream, 0))
         yield Property("stream", stream, "rate", rows.get(stream, 0) / seconds)
         if stream in last.lag:
@@ -157,7 +157,7 @@ def _less(done: Done, before: Done) -> Done:
 
 def _owner(store: str) -> str | None:
     kind, _, rest = store.partition("/")
-    return rest.partition("/")[0].rpartition(".")[0] if kind == "state" else None
+    return rest.rpartition("/")[0].rpartition(".")[0] if kind == "state" else None
 
 
 def _high(values: Sequence[float]) -> float:

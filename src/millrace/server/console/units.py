@@ -29,7 +29,8 @@ def print_number(value: float) -> str:
         for scale, unit in _SCALES:
             if abs(value) >= 0.9995 * scale:
                 scaled = value / scale
-                return f"{scaled:.0f} {unit}" if abs(scaled) >= 99.95 else f"{scaled:.1f} {unit}"
+                digits = f"{scaled:.0f}" if abs(scaled) >= 99.95 else f"{scaled:.1f}"
+                return f"{digits.removesuffix('.0')} {unit}"
     if float(value).is_integer():
         return f"{value:,.0f}"
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
