@@ -51,7 +51,7 @@ Deliver = Callable[[pa.RecordBatch], object]
 
 def sysstream_spec() -> StreamSpec:
     """Return the declaration of the stream."""
-    return StreamSpec(NAME, COLUMNS, "ts", retain=RETAIN)
+    return StreamSpec(NAME, COLUMNS, "ts", retain=RETAIN, ordered=True)
 
 
 class SysStream:

@@ -67,8 +67,15 @@ class Dataflow:
     session: Session
     _counted: tuple[int, dict[tuple[str, str], int]] = (-1, {})
 
-    def graph(self, visible: Callable[[str], bool] = lambda _: True) -> dict[str, Any]:
-        """Return nodes and edges; feeds that are not visible are counted, and not named."""
+    def graph(
+        self,
+        visible: Callable[[str], bool] = lambda _: True,
+        shown: Callable[[str], str] = lambda name: name,
+    ) -> dict[str, Any]:
+        """Return nodes and edges, with the names of feeds as they are shown to whoever asks.
+
+        Feeds that are not visible are counted, and not named.
+        """
         engine = self.session.engine
         catalog, recent = engine.registry.catalog, _recent(list(engine.statistics))
         rows = _rates(recent, lambda each: each.rows_by_stream)
@@ -88,6 +95,11 @@ class Dataflow:
         self._families(drawn, catalog, rows, results, visible)
         self._plans(drawn, catalog, rows, results, visible)
         self._sinks(drawn, catalog, results)
+        for node in drawn.nodes.values():
+            if node["kind"] == "feed":
+                node["label"] = shown(node["label"])
+            if node["properties"].get("query"):
+                node["properties"]["shown"] = shown(node["properties"]["query"])
         return drawn.to_json()
 
     def _sizes(self) -> dict[tuple[str, str], int]:

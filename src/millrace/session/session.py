@@ -48,7 +48,7 @@ from millrace.plan.bind import bind_selection
 from millrace.plan.nodes import Selection
 from millrace.plan.relations import Relation, StreamOf
 from millrace.reading.answers import no_answers
-from millrace.schema import Column, Schema, type_named
+from millrace.schema import Schema, type_named
 from millrace.session.arguments import (
     ids_of,
     require_asked,
@@ -62,6 +62,7 @@ from millrace.session.following import Following
 from millrace.session.query import Query
 from millrace.session.registration import Registration
 from millrace.session.relations import declare_table, declare_view
+from millrace.session.source_columns import columns_of
 from millrace.session.table import Table
 from millrace.session.telling import tell_of_itself
 from millrace.session.template import Template
@@ -116,6 +117,7 @@ class Session:
         self._registration = Registration(self)
         self.engine.functions = self._function_types
         self._run: Run | None = None
+        self.allowed: Callable[[dict[str, Any]], object] = lambda _: None  # raises if it is not
 
     def function(self, name: str, function: Callable[..., pa.Array], *, returns: str) -> None:
         """Make a vectorised function known to queries: Arrow arrays in, one array out."""
@@ -147,7 +149,7 @@ class Session:
         require_not_reserved(name)
         spec = StreamSpec(
             name,
-            self._columns(name, source, schema, json, [partition, *_names(order)]),
+            columns_of(self._backend, name, source, schema, json, [partition, *_names(order)]),
             time,
             to_micros(delay),
             partition,
@@ -351,6 +353,8 @@ class Session:
         self, changes: list[dict[str, Any]], tables: Sequence[pa.RecordBatch] = ()
     ) -> list[int]:
         """Record changes that come with tables; return the first id of each that adds queries."""
+        for change in changes:
+            self.allowed(change)
         first = self.engine.registry.record(changes, tables)
         if self._run is not None:
             self._run.nudge()
@@ -375,6 +379,11 @@ class Session:
         if name == "files" and not isinstance(self._backend, LocalBackend):
             return files_source(options)
         return self._backend.make_source(name, options, stream, schema)
+
+    @property
+    def fed_by_hand(self) -> bool:
+        """Whether epochs run when somebody feeds rows, and not by themselves."""
+        return type(self._backend) is LocalBackend
 
     @property
     def streams(self) -> Mapping[str, StreamSpec]:
@@ -459,32 +468,6 @@ class Session:
         times = (horizon[store], LAST_TIME) if store in horizon else None
         return scan(self._root, state, times=times).drop_columns(["_key"])
 
-    def _columns(
-        self,
-        name: str,
-        source: object,
-        declared: str | Schema | None,
-        json: str | None,
-        beside: list[str | None],
-    ) -> Schema:
-        known = declared if isinstance(declared, Schema | None) else Schema.of(declared)
-        found = None if isinstance(source, Files | Pushed) else self._backend.schema_of(source)
-        if json is None:
-            columns = known or found
-            if columns is None:
-                raise PlanError(
-                    f'the columns of stream "{name}" are not known',
-                    hint='Declare them: schema="symbol text, price double, ts timestamp".',
-                )
-            return columns
-        if known is None:
-            raise PlanError(
-                f'stream "{name}" is JSON text and has no declared columns',
-                hint='Declare them: schema="symbol text, price double, ts timestamp".',
-            )
-        extra = [each for each in beside if each is not None and each not in known]
-        return Schema((*known, *(Column(each, _found(found, each, name)) for each in extra)))
-
     def _declare(self, spec: StreamSpec) -> None:
         known = self.engine.registry.catalog.streams.get(spec.name)
         if known is None:
@@ -505,12 +488,6 @@ class Session:
         for family in catalog.families.values():
             schema = catalog.stream(family.selection.stream).schema
             bind_selection(family.selection, schema, self._function_types)
-
-
-def _found(found: Schema | None, column: str, stream: str) -> pa.DataType:
-    if found is None or column not in found:
-        raise PlanError(f'column "{column}" is not delivered by the source of stream "{stream}"')
-    return found.type_of(column)
 
 
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ class Who(Protocol):
 
     @property
     def name(self) -> str:
-        """What the token is called."""
+        """What they are called."""
 
     @property
     def role(self) -> str:

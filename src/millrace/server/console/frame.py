@@ -94,8 +94,7 @@ def frame(console: Console, who: Who, request: Request, here: str, title: str) -
         box("div", "mr-spring")
         with box("div", "mr-side"):
             state = text("span", "connecting", "mr-chip", role="status")
-            named = who.name + (f" · {who.tenant}" if who.tenant else "")
-            text("span", f"{named} ({who.role})", "mr-who mr-note")
+            text("span", f"{who.name} ({who.role})", "mr-who mr-note")
             _help()
             _theme()
             if request.cookies.get(COOKIE):

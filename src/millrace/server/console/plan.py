@@ -60,7 +60,7 @@ WORDS = {
     "of": "answers of",
     "keeps": "answers kept",
 }
-HIDDEN = ("query", "operator", "text", "columns")
+HIDDEN = ("query", "shown", "operator", "text", "columns")
 
 
 def add_plan(console: Console) -> None:
@@ -159,7 +159,7 @@ class PlanPage:
                 and self._who.role == "admin"
             ):
                 _retention(self._live, self._who, node)
-            query = node["properties"].get("query")
+            query = node["properties"].get("shown")
             if query and node["kind"] in ("operator", "feed"):
                 link = self._console.link("/query", query)
                 text("a", f"Open query {query}", href=link).style(
@@ -239,40 +239,25 @@ def _graph(node: dict[str, Any]) -> Graph | None:
     told, label = node["properties"], _literal(node["label"])
     match node["kind"]:
         case "stream":
-            condition, title, unit = (
-                f"type = 'stream' AND name = {label} AND property = 'rate'",
-                "Rows in",
-                "rows/s",
-            )
+            words, condition = ("Rows in", "rows/s"), f"name = {label} AND property = 'rate'"
         case "feed":
-            condition, title, unit = (
-                f"type = 'query' AND name = {label} AND property = 'rate'",
-                "Results",
-                "results/s",
-            )
+            name = _literal(told["query"])
+            words, condition = ("Results", "results/s"), f"name = {name} AND property = 'rate'"
         case "operator":
             name, query = _literal(told["operator"]), _literal(told["query"])
-            condition = f"type = 'operator' AND query = {query} AND name = {name}"
-            condition += " AND property IN ('rows_in', 'rows_out')"
-            title, unit = "Rows in and out", "rows"
+            words = "Rows in and out", "rows"
+            condition = f"query = {query} AND name = {name} AND property IN ('rows_in', 'rows_out')"
         case "store":
             name = _literal(node["id"].removeprefix("store:"))
-            condition, title, unit = (
-                f"type = 'store' AND name = {name} AND property = 'bytes'",
-                "Size",
-                "B",
-            )
+            words, condition = ("Size", "B"), f"name = {name} AND property = 'bytes'"
         case "sink":
-            condition, title, unit = (
-                f"type = 'sink' AND name = {label} AND property = 'backlog_rows'",
-                "Rows that wait",
-                "rows",
-            )
+            condition = f"name = {label} AND property = 'backlog_rows'"
+            words = "Rows that wait", "rows"
         case _:
             return None
-    return Graph(
-        node["id"], title, unit, f"SELECT ts, property, fval FROM sysstream WHERE {condition}"
-    )
+    kind = "query" if node["kind"] == "feed" else node["kind"]
+    asked = f"SELECT ts, property, fval FROM sysstream WHERE type = '{kind}' AND {condition}"
+    return Graph(node["id"], *words, asked)
 
 
 def _literal(words: str) -> str:
