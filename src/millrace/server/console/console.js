@@ -7,7 +7,7 @@
   window.millraceTheme = () => {
     const dark = !document.body.classList.contains("body--dark");
     document.cookie = `millrace_theme=${dark ? "dark" : "light"}; path=${base}; max-age=31536000; samesite=strict`;
-    window.Quasar.Dark.set(dark);
+    setDark(dark); // NiceGUI's own, which tells Quasar too
   };
 
   const typing = (target) =>

@@ -27,6 +27,9 @@ LOGO = (
     '<path d="M12 3.5v13M5.5 10h13M7.4 5.4l9.2 9.2M16.6 5.4l-9.2 9.2M2 20.5c2.5 0 2.5-1.5 5-1.5'
     's2.5 1.5 5 1.5 2.5-1.5 5-1.5 2.5 1.5 5 1.5"/></svg>'
 )
+ICON = LOGO.replace("currentColor", "#2f80ed").replace(
+    "<svg", '<svg xmlns="http://www.w3.org/2000/svg"'
+)
 PLACES = (
     ("/", "Overview"),
     ("/plan", "Plan"),
@@ -62,6 +65,10 @@ class Console:
         """Send a visitor to the way in, and back here afterwards."""
         here = quote(f"{request.url.path}?{request.url.query}", safe="")
         return RedirectResponse(f"{self.base}/login?next={here}", status_code=303)
+
+    def go(self, path: str, *parts: str) -> None:
+        """Lead the browser to a page; NiceGUI puts the place of the console before it."""
+        ui.navigate.to(self.link(path, *parts).removeprefix(self.base))
 
     def link(self, path: str, *parts: str) -> str:
         """Return an address in the console; parts are quoted, whatever they hold."""

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from html import escape
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import FastAPI, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from millrace.server.console.frame import COOKIE, LOGO, THEME, Console, asset
+from millrace.server.console.frame import COOKIE, ICON, LOGO, THEME, Console, asset
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Log in · millrace</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><style>{css}</style></head>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:image/svg+xml,{icon}"><style>{css}</style></head>
 <body class="mr-login {theme}"><main class="mr-card"><form method="post" action="{base}/login">
 <div class="mr-brand">{logo}<span>millrace</span></div>
 {problem}
@@ -66,6 +68,7 @@ def _page(
     theme = request.cookies.get(THEME, "")
     page = _PAGE.format(
         css=asset("console.css"),
+        icon=quote(ICON),
         theme="body--dark" if theme == "dark" else "",
         base=console.base,
         logo=LOGO,

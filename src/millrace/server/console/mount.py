@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse, Response
 from nicegui import ui
 
 from millrace.server.console.asked import Asked
-from millrace.server.console.frame import LOGO, Console
+from millrace.server.console.frame import ICON, Console
 from millrace.server.console.login import add_login
 from millrace.server.console.new_query import add_new_query
 from millrace.server.console.overview import add_overview
@@ -52,14 +52,11 @@ def add_console(
             answer.headers["Referrer-Policy"] = "same-origin"
         return answer
 
-    favicon = LOGO.replace("currentColor", "#2f80ed").replace(
-        "<svg", '<svg xmlns="http://www.w3.org/2000/svg"'
-    )
     ui.run_with(
         app,
         mount_path=base,
         title="millrace",
-        favicon=favicon,
+        favicon=ICON,
         dark=None,
         language="en-US",
         show_welcome_message=False,

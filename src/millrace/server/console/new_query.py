@@ -100,7 +100,7 @@ class NewQuery:
             made = await self._asked(asked)
             if made is not None:
                 name = str(made.get("name") or made["id"])
-                ui.navigate.to(self._console.link("/query", name))
+                self._console.go("/query", name)
 
     def _answering(self, title: str) -> Any:  # noqa: ANN401  a context manager of card's
         self._answer.clear()

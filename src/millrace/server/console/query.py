@@ -190,7 +190,7 @@ class QueryPage:
     async def _drop(self) -> None:
         self._confirm.close()
         if await self._try(self._live.asked.drop(self._who, self._name)):
-            ui.navigate.to(self._console.link("/queries"))
+            self._console.go("/queries")
 
     async def _try(self, act: Any) -> bool:  # noqa: ANN401  a coroutine
         try:

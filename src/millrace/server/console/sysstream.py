@@ -86,9 +86,9 @@ class SysStreamPage:
         """Ask for what is new."""
         await self._live.asked.watch(self._who)
         await self._list()
-        if self._drawn is None and self._form.value == "Graph":
+        if self._drawn is None:
             await self._show(self._running)
-        elif self._drawn is not None:
+        else:
             await self._drawn.refresh()
 
     async def run(self) -> None:
@@ -130,7 +130,7 @@ class SysStreamPage:
         except MillraceError as error:
             self._editor.refuse(error)
             return
-        ui.navigate.to(self._console.link("/query", str(made.get("name") or made["id"])))
+        self._console.go("/query", str(made.get("name") or made["id"]))
 
     async def _list(self) -> None:
         """List the standing queries that read the stream."""
