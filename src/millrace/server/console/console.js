@@ -8,7 +8,17 @@
     const dark = !document.body.classList.contains("body--dark");
     document.cookie = `millrace_theme=${dark ? "dark" : "light"}; path=${base}; max-age=31536000; samesite=strict`;
     setDark(dark); // NiceGUI's own, which tells Quasar too
+    emitEvent("millrace-theme", dark);
   };
+
+  // The dataflow is made as small as it takes to be seen whole, as long as it can be read.
+  window.millraceFit = () => {
+    const place = document.querySelector(".mr-plan"), canvas = place && place.querySelector(".mr-canvas");
+    if (!canvas) return;
+    canvas.style.zoom = 1;
+    canvas.style.zoom = Math.max(0.7, Math.min(1, place.clientWidth / canvas.offsetWidth));
+  };
+  window.addEventListener("resize", () => window.millraceFit());
 
   const typing = (target) =>
     target.isContentEditable || target.closest("input, textarea, select, .cm-editor") !== null;
@@ -39,4 +49,12 @@
     if (!Number.isNaN(then)) { each.textContent = ago(then); each.title = new Date(then).toISOString().replace("T", " ").replace("Z", " UTC"); }
   });
   setInterval(tick, 1000);
+
+  // Editors are told by the server which colours to use, and only the browser knows.
+  const tellTheme = () => {
+    if (window.did_handshake)
+      emitEvent("millrace-theme", document.body.classList.contains("body--dark"));
+    else setTimeout(tellTheme, 100);
+  };
+  tellTheme();
 })();

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from typing import Literal
 
 from nicegui import ui
 
 from millrace.errors import MillraceError
 from millrace.server.console.parts import attributed, box, refusal
 
+QUOTED = r"'(?:[^']|'')*'|\"[^\"]*\""
 WORDS = re.compile(
-    r"'(?:[^']|'')*'|\b(?P<word>ISTREAM|DSTREAM|RSTREAM|STREAM|QUERY|TEMPLATE|SLIDE|RETAIN|DELAY|"
-    r"UNBOUNDED|SINK|NOW|PAUSE|RESUME|EXPLAIN|ANALYZE|SUBSCRIBE)\b",
+    rf"{QUOTED}|\b(?P<word>ISTREAM|DSTREAM|RSTREAM|SLIDE|RETAIN|DELAY|TEMPLATE|EXPLAIN|ANALYZE|"
+    r"SUBSCRIBE)\b|(?P<window>\[(?=\s*(?:RANGE|ROWS|NOW|PARTITION|UNBOUNDED|FROM)\b)[^\]]*\])",
     re.IGNORECASE,
 )
-"""Words of CQL that the highlighting of SQL does not know; what is quoted is not one of them."""
+"""Words of CQL, and windows, which the highlighting of SQL does not know; not what is quoted."""
 CHECK_SECONDS = 0.4
+THEMES: dict[bool, Literal["githubDark", "githubLight"]] = {
+    True: "githubDark",
+    False: "githubLight",
+}
 
 
 class Editor:
@@ -35,13 +41,14 @@ class Editor:
             self._code = ui.codemirror(
                 value,
                 language="SQL",
-                theme="basicLight",
+                theme="githubLight",
                 line_wrapping=True,
                 indent="  ",
                 on_change=self._changed,
                 keymap={"Mod-Enter": lambda _: run()},
             )
             attributed(self._code, {"aria_label": label})
+        ui.on("millrace-theme", lambda event: self._code.set_theme(THEMES[bool(event.args)]))
         self._below = box("div", aria_live="polite")
         self._pending: ui.timer | None = None
         self._mark()
@@ -94,7 +101,7 @@ class Editor:
         marks = [
             {"kind": "mark", "from": each.start(), "to": each.end(), "class": "mr-kw"}
             for each in WORDS.finditer(written)
-            if each["word"]
+            if each["word"] or each["window"]
         ]
         if found is not None:
             marks.append({"kind": "mark", "from": found[0], "to": found[1], "class": "mr-wrong"})

@@ -87,7 +87,7 @@ def frame(console: Console, who: Who, request: Request, here: str, title: str) -
     ui.page_title(f"{title} · millrace")
     ui.dark_mode({"dark": True, "light": False}.get(request.cookies.get(THEME, "")))
     ui.add_css(asset("console.css"))
-    ui.colors(primary="#2f80ed")
+    ui.colors(primary="#0a5fc2")
     script = asset("console.js")
     ui.add_body_html(f'<script data-base="{console.base}">{script}</script>')
     with box("header", "mr-top"):

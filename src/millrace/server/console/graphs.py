@@ -120,7 +120,7 @@ class Drawn:
         }
         self._chart.options["series"] = series_of(self._lines)
         self._chart.options["legend"]["show"] = len(self._lines) > 1
-        self._chart.options["grid"]["top"] = 32 if len(self._lines) > 1 else 12
+        self._chart.options["grid"]["top"] = 40 if len(self._lines) > 1 else 12
         self._chart.update()
 
 
@@ -189,12 +189,16 @@ def chart_options(unit: str) -> dict[str, Any]:
         "legend": {
             "show": False,
             "type": "scroll",
-            "top": 0,
+            "top": 4,
             "left": 0,
             "icon": "roundRect",
             "itemWidth": 10,
             "itemHeight": 4,
             "textStyle": {"color": AXIS, "fontSize": 11},
+            "pageTextStyle": {"color": AXIS},
+            "pageIconColor": AXIS,
+            "pageIconInactiveColor": "rgba(128, 140, 155, .3)",
+            "pageIconSize": 10,
         },
         "tooltip": {
             "trigger": "axis",

@@ -113,8 +113,9 @@ def _show(tiles: dict[str, Tile], stats: dict[str, Any]) -> None:
         "",
         f"in {print_number(families)} famil{'y' if families == 1 else 'ies'}",
     )
+    n_rows = stats.get("state_rows")
     tiles["state"].show(
-        stats.get("state_bytes"), "B", f"{print_number(stats.get('state_rows', 0))} rows"
+        stats.get("state_bytes"), "B", "" if n_rows is None else f"{print_number(n_rows)} rows"
     )
     dead, late = stats.get("dead", 0), stats.get("late", 0)
     tiles["aside"].show(

@@ -129,6 +129,7 @@ class PlanPage:
                 self._edges = ui.html(_svg(layout), sanitize=False)
                 for ident in sorted(layout.places, key=lambda each: layout.places[each]):
                     self._draw_node(ident, layout.places[ident])
+        ui.run_javascript("millraceFit()")
 
     def _draw_node(self, ident: str, place: tuple[int, int]) -> None:
         node = self._nodes[ident]

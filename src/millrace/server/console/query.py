@@ -238,7 +238,7 @@ def _chart(told: pa.Table) -> None:
     options = chart_options("")
     options["series"] = series_of(lines)
     options["legend"]["show"] = len(lines) > 1
-    options["grid"]["top"] = 32 if len(lines) > 1 else 12
+    options["grid"]["top"] = 40 if len(lines) > 1 else 12
     options["yAxis"]["min"] = None
     drawn = ui.echart(options).style("height: 320px; width: 100%")
     attributed(drawn, {"role": "img", "aria_label": "chart of the results"})

@@ -74,12 +74,14 @@ class Served:
     async def stats(self, who: Who) -> dict[str, Any]:
         """Return the state of the engine."""
         told = await self._service.stats(_principal(who))
+        pieces = self._service.reader.manifest.pieces()
         return {
             **told,
             "epoch_p50": told["epoch_seconds_p50"],
             "epoch_p99": told["epoch_seconds_p99"],
             "lag": _without_itself(told["watermark_lag_seconds"]),
             "state_bytes": told["state_bytes_in_all"] if not who.tenant else told["state_bytes"],
+            "state_rows": None if who.tenant else sum(each.rows for each in pieces),
         }
 
     async def streams(self, who: Who) -> list[dict[str, Any]]:

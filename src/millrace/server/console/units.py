@@ -77,7 +77,8 @@ def print_value(value: float, unit: str) -> str:
         case "s":
             return print_span(value)
         case "%":
-            return f"{value * 100:.0f} %"
+            share = value * 100
+            return f"{share:.0f} %" if share >= 10 or share == 0 else f"{share:.2g} %"
         case "":
             return print_number(value)
     return f"{print_number(value)} {unit}"

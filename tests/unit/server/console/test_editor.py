@@ -33,6 +33,8 @@ def test_an_error_without_a_place_has_none() -> None:
 
 
 def test_words_of_cql_are_found_but_not_in_quotes() -> None:
-    text = "ISTREAM(SELECT 'a stream''s now' FROM s [RANGE 1 MINUTE SLIDE 2 SECONDS])"
+    text = "ISTREAM(SELECT 'a slide''s [now]', a[1] FROM s [RANGE 1 MINUTE SLIDE 2 SECONDS])"
 
-    assert [each["word"] for each in WORDS.finditer(text) if each["word"]] == ["ISTREAM", "SLIDE"]
+    found = [each["word"] or each["window"] for each in WORDS.finditer(text)]
+
+    assert [each for each in found if each] == ["ISTREAM", "[RANGE 1 MINUTE SLIDE 2 SECONDS]"]
