@@ -14,6 +14,8 @@ from millrace.schema import Schema, type_name
 from millrace.time import print_duration
 
 LONGEST_NAME = 200
+SYSSTREAM = "sysstream"
+"""The stream on which an engine tells of itself; its rows do not count among those that came."""
 
 
 @dataclass(frozen=True, slots=True)

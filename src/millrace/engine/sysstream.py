@@ -26,7 +26,7 @@ from millrace.engine.properties import (
     totals,
 )
 from millrace.engine.statistics import EpochStatistics
-from millrace.engine.streams import StreamSpec
+from millrace.engine.streams import SYSSTREAM, StreamSpec
 from millrace.schema import Schema
 from millrace.time import HOUR, SECOND
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from millrace.engine.catalog import Catalog
     from millrace.engine.epoch import Engine
 
-NAME = "sysstream"
+NAME = SYSSTREAM
 COLUMNS = Schema.of(
     "type text, id bigint, property text, ival bigint, fval double, name text, query text, "
     "epoch bigint, ts timestamp"

@@ -140,7 +140,7 @@ def test_it_does_not_feed_itself(session: millrace.Session, clock: Hand) -> None
 
 
 def test_answers_are_the_same_with_and_without_it(clock: Hand) -> None:
-    answers = []
+    answers, counts = [], []
     for telling in (False, True):
         with millrace.Session(MemoryRoot(), threads=False, clock=Hand()) as session:
             session.stream("trades", millrace.Feed(TRADES), time="ts")
@@ -150,8 +150,11 @@ def test_answers_are_the_same_with_and_without_it(clock: Hand) -> None:
             pushed(started(session), Hand(), 6)
             answers.append([each.results().to_pylist() for each in queries])
 
+            counts.append(session.engine.manifest.facts["counts"])
+
     assert answers[0] == answers[1]
     assert answers[0][1]
+    assert counts[0] == counts[1]
 
 
 def test_a_session_that_opens_the_root_again_goes_on_telling(clock: Hand) -> None:
