@@ -42,6 +42,7 @@ from millrace.engine.registry import Registry
 from millrace.engine.settings import Settings
 from millrace.engine.statistics import EpochStatistics, measure
 from millrace.engine.supervise import ExecutionError, Supervision
+from millrace.engine.sysstream import SysStream
 from millrace.engine.table_changes import least_taken
 from millrace.engine.work import Works
 from millrace.errors import IdentityError, StoreFullError
@@ -71,7 +72,8 @@ class Execution(Protocol):
 class Engine:
     """One root's engine. Not shared between threads but for what it tells of itself.
 
-    That is `manifest`, `statistics`, `work` and `trouble`.
+    That is `manifest`, `statistics`, `work` and `trouble`. `settings` may be replaced at any time:
+    they hold from the next epoch on (`engine.changing`). With `sysstream` it tells of itself.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class Engine:
         self.statistics: deque[EpochStatistics] = deque(maxlen=1_000)
         self.work = Works()
         self.told: Callable[[Manifest], object] = lambda _: None  # who else hears of commits
+        self.sysstream: SysStream | None = None
 
     @property
     def manifest(self) -> Manifest:
@@ -115,6 +118,8 @@ class Engine:
         self.delivery.committed(self.manifest)
         self.told(self.manifest)
         self._tidy(catalog)
+        if self.sysstream is not None:
+            self.sysstream.epoch_ended(self, statistics)
         failpoints.reach("epoch.after")
         return statistics
 

@@ -1,1 +1,1 @@
-"""Reading a root from any process: answers, the list of queries, what is committed."""
+"""Reading what a root holds, from any process: answers, histories, tables, lists of queries."""

@@ -377,6 +377,11 @@ class Service:
         done = await self.link.ask("explain", who, body)
         return str(done.body["text"])
 
+    async def dry_run(self, who: Principal, sql: str, *, history: str) -> dict[str, Any]:
+        """Return how many results a query would have given on history, and some of them."""
+        done = await self.link.ask("dry_run", who, {"sql": sql, "history": history})
+        return {**done.body, "sample": done.tables[0]}
+
     async def sql(self, who: Principal, text: str) -> list[Outcome]:
         """Do statements; those that ask return tables."""
         done = await self.link.ask("sql", who, {"sql": text})
@@ -401,6 +406,18 @@ class Service:
     async def plan_graph(self, who: Principal) -> dict[str, Any]:
         """Return the running dataflow as nodes and edges; what is of others as counts."""
         return await asyncio.to_thread(self.costs.plan_graph, who)
+
+    async def dataflow(self, who: Principal) -> dict[str, Any]:
+        """Return the running dataflow operator by operator, as the engine itself knows it."""
+        return (await self.link.ask("dataflow", who, {})).body
+
+    async def watch(self, who: Principal) -> None:
+        """Let the engine tell of itself, on the stream `sysstream`, for the next hour."""
+        await self.link.ask("watch", who, {})
+
+    async def retain(self, who: Principal, stream: str, duration: str) -> None:
+        """Keep the history of a stream for another while, from the next epoch on."""
+        await self.link.ask("retain", who, {"stream": stream, "duration": duration})
 
     async def settings(self, who: Principal) -> dict[str, Any]:
         """Return the settings, and which of them may be changed."""

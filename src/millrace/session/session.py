@@ -27,6 +27,7 @@ from millrace.connectors.sinks.memory import MemorySink
 from millrace.connectors.sinks.parquet import ParquetSink
 from millrace.connectors.sinks.sink import FanOut, Sink
 from millrace.engine.backend import Binding, Run
+from millrace.engine.changing import changed
 from millrace.engine.decide import horizons
 from millrace.engine.delivery import Delivery
 from millrace.engine.epoch import Engine
@@ -39,6 +40,7 @@ from millrace.engine.sink_status import SinkStatus
 from millrace.engine.statistics import EpochStatistics
 from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_specs
 from millrace.engine.streams import StreamSpec
+from millrace.engine.sysstream import NAME as SYSSTREAM
 from millrace.errors import PlanError
 from millrace.operators.select import Function
 from millrace.operators.typed_function import TypedFunction
@@ -50,6 +52,7 @@ from millrace.schema import Schema, type_named
 from millrace.session.arguments import (
     ids_of,
     require_asked,
+    require_not_reserved,
     require_sink,
     require_text,
     root_of,
@@ -62,6 +65,7 @@ from millrace.session.query import Query
 from millrace.session.registration import Registration
 from millrace.session.relations import declare_table, declare_view
 from millrace.session.table import Table
+from millrace.session.telling import tell_of_itself
 from millrace.session.template import Template
 from millrace.state.fence import Fence
 from millrace.state.merge import LAST_TIME
@@ -114,6 +118,7 @@ class Session:
         self._registration = Registration(self)
         self.engine.functions = self._function_types
         self._run: Run | None = None
+        self.allowed: Callable[[dict[str, Any]], object] = lambda _: None  # raises if it is not
 
     def function(self, name: str, function: Callable[..., pa.Array], *, returns: str) -> None:
         """Make a vectorised function known to queries: Arrow arrays in, one array out."""
@@ -142,6 +147,7 @@ class Session:
         With `json`, rows are decoded from that column of JSON text by `schema`; text that is
         not JSON becomes a dead letter as it is.
         """
+        require_not_reserved(name)
         spec = StreamSpec(
             name,
             columns_of(self._backend, name, source, schema, json, [partition, *_names(order)]),
@@ -157,8 +163,12 @@ class Session:
         )
         if json is not None or (isinstance(source, Files) and source.is_text):
             compile_readers()
+        self.bind(spec, source)
+
+    def bind(self, spec: StreamSpec, source: object) -> None:
+        """Declare a stream as it is described, and bind it to its source."""
         declare_stream(self, spec)
-        self._bindings[name] = Binding(self.engine.registry.catalog.stream(name), source)
+        self._bindings[spec.name] = Binding(self.engine.registry.catalog.stream(spec.name), source)
         if self._run is not None:
             self._run.rebind(self._bindings, self._functions)
 
@@ -335,6 +345,8 @@ class Session:
     def start(self) -> Run:
         """Begin to run epochs."""
         catalog = self.engine.registry.catalog
+        if SYSSTREAM in catalog.streams:
+            tell_of_itself(self)
         missing = [name for name in catalog.streams if name not in self._bindings]
         if missing:
             raise PlanError(
@@ -351,10 +363,22 @@ class Session:
         """Record changes of the registry, all or none, and let them take effect soon."""
         self.record(list(changes))
 
+    def change_settings(self, changes: Mapping[str, object]) -> None:
+        """Change settings by name, all or none; they hold from the next epoch on."""
+        self.engine.settings = changed(self.engine.settings, changes)
+        if self._run is not None:
+            self._run.take_settings()
+
+    def retain(self, stream: str, duration: str | int) -> None:
+        """Keep the history of a stream for another while, from the next epoch on."""
+        self.change({"do": "retain stream", "name": stream, "retain": to_micros(duration)})
+
     def record(
         self, changes: list[dict[str, Any]], tables: Sequence[pa.RecordBatch] = ()
     ) -> list[int]:
         """Record changes that come with tables; return the first id of each that adds queries."""
+        for change in changes:
+            self.allowed(change)
         first = self.engine.registry.record(changes, tables)
         if self._run is not None:
             self._run.nudge()
@@ -379,6 +403,11 @@ class Session:
         if name == "files" and not isinstance(self._backend, LocalBackend):
             return files_source(options)
         return self._backend.make_source(name, options, stream, schema)
+
+    @property
+    def fed_by_hand(self) -> bool:
+        """Whether epochs run when somebody feeds rows, and not by themselves."""
+        return type(self._backend) is LocalBackend
 
     @property
     def streams(self) -> Mapping[str, StreamSpec]:

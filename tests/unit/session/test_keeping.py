@@ -119,7 +119,8 @@ def test_a_reader_of_a_plan_is_told_of_what_it_missed() -> None:
     with pytest.raises(LostAnswersError, match="9 microseconds are kept") as missed:
         changes(engine.root, engine.manifest, query.feed, query.id, 3)
 
-    table, cursor = changes(engine.root, engine.manifest, query.feed, query.id, missed.value.oldest)
+    oldest = int(missed.value.oldest)
+    table, cursor = changes(engine.root, engine.manifest, query.feed, query.id, oldest)
     told = table.column("x").to_pylist()
     assert told == [*range(60 - len(told) - 1, 59)]
     assert len(told) >= 9
