@@ -6,7 +6,7 @@
 PSoup's Results Structure (Chandrasekaran and Franklin, VLDB 2002), in sorted runs. A set of rows is
 a list or a bitmap, whichever is smaller (`kernels.containers`), of the rows of one block; its time
 is that of its newest row, so it expires when all of them have. Feeds that retain equally long share
-a store, and with it the merges that bring the sets of one query together.
+a store, and with it the merges that bring the sets of one query together (`engine.set_folding`).
 
 Invariant: what is sent depends on the task's rows and the catalog alone. A pair occurs once.
 
