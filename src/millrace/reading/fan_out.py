@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.results import shown
+from millrace.engine.stores import answer_store
 from millrace.kernels.arrays import Hashes
 from millrace.operators.select import Function
 from millrace.reading.asking import Asking, asking
@@ -47,13 +48,19 @@ def changes_of(
     for feed, qid in subscribers:
         if feed.policy == "lazy":
             together.setdefault((feed.stream, feed.retain), []).append((feed, qid))
-        else:
+        elif feed.policy == "none" or _told_after(manifest, feed, after):
             table, _ = changes(root, manifest, feed, qid, after, functions=functions)
             if table.num_rows:
                 found[feed.name, qid] = table
     for some in together.values():
         found.update(_gathered(root, manifest, some, after, functions))
     return found
+
+
+def _told_after(manifest: Manifest, feed: FeedSpec, after: int) -> bool:
+    """Say whether a feed has rows of its own that are newer than an epoch."""
+    state = manifest.stores.get(answer_store(feed, "rows"))
+    return state is not None and any(run.epoch > after for run in state.runs[-1:])
 
 
 def _gathered(
