@@ -22,7 +22,7 @@ from millrace.kernels.arrays import Hashes
 from millrace.operators.select import Function
 from millrace.reading.asking import Asking, asking
 from millrace.reading.changes import changes
-from millrace.reading.gathered import Found, answered, gathered
+from millrace.reading.gathered import Found, answered, paired, with_rows
 from millrace.reading.window import times_of
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
@@ -74,9 +74,10 @@ def _gathered(
     feed = subscribers[0][0]
     qids = np.unique(np.array([qid for _, qid in subscribers], np.uint64))
     times = times_of(manifest, feed)
-    found = gathered(root, manifest, feed, qids, None, first=after + 1, times=times)
-    if found is None:
+    pairs = paired(root, manifest, feed, qids, after + 1, times)
+    if pairs is None:
         return
+    found = with_rows(root, manifest, feed, pairs, times)
     feeds = {each.name: each for each, _ in subscribers}
     asked: dict[tuple[str, str], list[Asking]] = {}
     for each in asking(root, manifest, feed, np.unique(found.qids)):
