@@ -119,21 +119,21 @@ def stored_rows(root: Root, runs: Sequence[Run]) -> pa.Table:
 
 def shown(stored: pa.Table, *, several: bool) -> pa.Table:
     """Bring stored answers into canonical order by epochs, in the columns that readers get."""
-    columns = dict(zip(stored.column_names, stored.columns, strict=True))
-    keys = columns.pop("_key")
-    if several and QUERIES not in columns:
-        columns["_query"] = keys.cast(pa.int64())
-    whole = [each for each in (EPOCH, *LEADING, "_query") if each in columns]
-    ordered = ordered_by(pa.Table.from_arrays([*columns.values()], [*columns]), whole)
-    ordered = ordered.combine_chunks()
+    keys = stored.column("_key").cast(pa.int64())
+    stored = stored.drop_columns("_key")
+    if several and QUERIES not in stored.column_names:
+        stored = stored.append_column("_query", keys)
+    whole = [each for each in (EPOCH, *LEADING, "_query") if each in stored.column_names]
+    ordered = ordered_by(stored, whole).combine_chunks()
+    if QUERIES in ordered.column_names:
+        at = ordered.column_names.index(QUERIES)
+        ordered = ordered.set_column(at, QUERIES, _unpacked(ordered.column(QUERIES)))
     last = ("_query", QUERIES, *LEADING, EPOCH)
-    trailing = [name for name in last if name in columns]
-    names = [*(name for name in columns if name not in trailing), *trailing]
-    found = {name: ordered.column(name) for name in names}
-    if QUERIES in found:
-        found[QUERIES] = _unpacked(found[QUERIES])
-    found["_time"] = found["_time"].cast(TIMESTAMP)
-    return pa.Table.from_arrays([*found.values()], names)
+    trailing = [name for name in last if name in ordered.column_names]
+    own = [name for name in ordered.column_names if name not in trailing]
+    table = ordered.select([*own, *trailing])
+    at = table.column_names.index("_time")
+    return table.set_column(at, pa.field("_time", TIMESTAMP), ordered["_time"].cast(TIMESTAMP))
 
 
 def _unpacked(sets: pa.ChunkedArray) -> pa.Array:

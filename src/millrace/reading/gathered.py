@@ -135,9 +135,15 @@ def answered(
             detail=f"{type(cause).__name__}: {cause}",
             hint="What a query shows is computed when it is asked; drop it, or mend its functions.",
         ) from cause
-    leading = [pa.array(qids), batch.column("_time"), batch.column("_late")]
-    columns = [*leading, *shown.columns, pa.array(epochs_of(batch))]
-    return pa.Table.from_arrays(columns, ["_key", "_time", "_late", *feed.answer.names, EPOCH])
+    return pa.table(
+        {
+            "_key": pa.array(qids),
+            "_time": batch.column("_time"),
+            "_late": batch.column("_late"),
+            **dict(zip(feed.answer.names, shown.columns, strict=True)),
+            EPOCH: pa.array(epochs_of(batch)),
+        }
+    )
 
 
 def rows_between(root: Root, manifest: Manifest, feed: FeedSpec, times: Range) -> pa.Table | None:
