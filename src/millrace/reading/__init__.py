@@ -1,1 +1,1 @@
-"""Reading a root from any process: answers, the list of queries, what is committed."""
+"""Reading a root from any process: what is committed, by the manifest, and no session."""

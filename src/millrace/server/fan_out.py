@@ -21,11 +21,14 @@ import pyarrow.compute as pc
 
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.stores import answer_store
-from millrace.reading.answers import answers
+from millrace.errors import CursorError
+from millrace.reading.changes import changes, oldest_cursor
+from millrace.reading.fan_out import changes_of
 from millrace.reading.reader import Reader
 from millrace.server.cursors import Cursor, GoneError
 from millrace.server.json_rows import json_rows
 from millrace.state.manifest import Manifest
+from millrace.time import print_duration
 
 MOST_QUEUED = 256
 MOST_ROWS = 10_000
@@ -118,8 +121,8 @@ class FanOut:
         subscription.position = manifest.epoch
         self._followed.setdefault(feed.number, set()).add(subscription)
         if start < now:
-            table = await asyncio.to_thread(
-                answers, self._reader.root, manifest, feed, qid, first=start.epoch + 1
+            table, _ = await asyncio.to_thread(
+                changes, self._reader.root, manifest, feed, qid, start.epoch
             )
             subscription.catch_up(events_of(table, feed, start, manifest.epoch))
         return subscription
@@ -134,13 +137,40 @@ class FanOut:
     async def publish(self, manifest: Manifest) -> None:
         """Tell what has been committed since the last time."""
         after, self._told = self._told, manifest.epoch
-        feeds = {each.feed.number: each.feed for some in self._followed.values() for each in some}
-        fresh = [feed for feed in feeds.values() if _has_news(manifest, feed, after)]
-        for feed in fresh:
-            table = await asyncio.to_thread(
-                answers, self._reader.root, manifest, feed, first=after + 1
+        gathered: list[tuple[FeedSpec, int]] = []
+        for some in list(self._followed.values()):
+            feed = next(iter(some)).feed
+            wanted = {each.qid for each in some}
+            if feed.policy == "lazy" and None not in wanted:
+                gathered += [(feed, qid) for qid in wanted if qid is not None]
+            elif feed.policy != "eager" or _has_news(manifest, feed, after):
+                await self._publish_feed(manifest, feed, after)
+        if gathered:
+            await self._publish_gathered(manifest, gathered, after)
+
+    async def _publish_feed(self, manifest: Manifest, feed: FeedSpec, after: int) -> None:
+        """Read what is new in a feed once, and part it by query."""
+        try:
+            table, _ = await asyncio.to_thread(
+                changes, self._reader.root, manifest, feed, None, after
             )
-            self._tell(feed, table, manifest.epoch)
+        except CursorError:  # more has come at once than is kept
+            self.end("gone", [feed.number])
+            return
+        wanted = {each.qid for each in self._followed.get(feed.number, ())}
+        self._tell(feed, _by_query(feed, table, wanted), manifest.epoch)
+
+    async def _publish_gathered(
+        self, manifest: Manifest, wanted: list[tuple[FeedSpec, int]], after: int
+    ) -> None:
+        """Read what is new for queries whose answers share the rows of their stream."""
+        found = await asyncio.to_thread(changes_of, self._reader.root, manifest, wanted, after)
+        rows: dict[str, dict[int | None, list[dict[str, Any]]]] = {}
+        for (name, qid), table in found.items():
+            rows.setdefault(name, {})[qid] = json_rows(table)
+        for name, by_query in rows.items():
+            self._tell(next(feed for feed, _ in wanted if feed.name == name), by_query,
+                       manifest.epoch)  # fmt: skip
 
     def end(self, why: str, feeds: Iterable[int] | None = None) -> None:
         """End the subscriptions of some feeds, or of all."""
@@ -148,10 +178,11 @@ class FanOut:
             for each in self._followed.get(number, ()):
                 each.end(why)
 
-    def _tell(self, feed: FeedSpec, table: pa.Table, epoch: int) -> None:
+    def _tell(
+        self, feed: FeedSpec, by_query: dict[int | None, list[dict[str, Any]]], epoch: int
+    ) -> None:
         """Give each subscriber the rows of its query that it has not had."""
         wanted = [each for each in self._followed.get(feed.number, ()) if not each.ended]
-        by_query = _by_query(feed, table, {each.qid for each in wanted})
         spelt: dict[tuple[int | None, int], list[Event]] = {}
         for each in wanted:
             since, each.position = each.position, max(each.position, epoch)
@@ -167,13 +198,14 @@ class FanOut:
 
 def require_kept(manifest: Manifest, feed: FeedSpec, cursor: Cursor) -> None:
     """Refuse to go on behind a gap: a reader that was away is to know of it."""
-    state = manifest.stores.get(answer_store(feed, "rows"))
-    if state is not None and state.dropped_epoch > cursor.epoch:
-        oldest = Cursor(state.dropped_epoch, 0, feed.number)
+    oldest = oldest_cursor(manifest, feed)
+    if oldest > cursor.epoch:
+        span = feed.retain
+        kept = f"the newest {feed.keep:,} rows" if span is None else print_duration(span)
         raise GoneError(
             "answers after the cursor are no longer kept",
-            oldest,
-            detail=f"The newest {feed.keep:,} rows are kept.",
+            Cursor(oldest, 0, feed.number),
+            detail=f"Of this query {kept} are kept.",
         )
 
 

@@ -21,6 +21,7 @@ from millrace.engine.streams import StreamSpec
 from millrace.errors import PlanError, UnknownNameError
 from millrace.reading.answers import answers
 from millrace.reading.reader import Reader
+from millrace.reading.window import Instant
 from millrace.server import audit, catalog_views, stream_reads
 from millrace.server.cursors import Cursor
 from millrace.server.engine_link import EngineLink
@@ -32,6 +33,7 @@ from millrace.server.pushing import BadRowsError, Pushing, read_body
 from millrace.server.query_views import QueryInfo, QueryPage, info_of, page_of
 from millrace.server.quotas import TooLargeError
 from millrace.server.work_views import Costs
+from millrace.state.names import MissingError
 from millrace.state.root import open_root
 
 State = Literal["running", "paused", "suspended"]
@@ -246,6 +248,7 @@ class Service:
         keep: int | None = None,
         ttl: str | float | None = None,
         history: str | None = None,
+        retain: str | None = None,
         policy: str | None = None,
         unbounded: bool = False,
     ) -> QueryInfo:
@@ -258,6 +261,7 @@ class Service:
             "keep": keep,
             "ttl": ttl,
             "history": history,
+            "retain": retain,
             "policy": policy,
             "unbounded": unbounded or None,
         }
@@ -308,16 +312,13 @@ class Service:
         who: Principal,
         name: str,
         *,
-        begin: int | None = None,
-        end: int | None = None,
+        begin: Instant | None = None,
+        end: Instant | None = None,
         last: int | None = None,
     ) -> pa.Table:
         """Return the answers that are kept of a query, or of a template, oldest first."""
         found = self.found(who, name)
-        table = await asyncio.to_thread(
-            answers, self.reader.root, self.reader.manifest, found.feed, found.qid,
-            begin=begin, end=end, last=last,
-        )  # fmt: skip
+        table = await asyncio.to_thread(self._answers, found, begin, end, last)
         if table.num_rows > self.limits.result_rows:
             raise TooLargeError(
                 "rows a result",
@@ -347,7 +348,7 @@ class Service:
         """Follow a query, from a cursor on or from now; `fan_out.leave` ends it."""
         found = self.found(who, name)
         start = None if not cursor else Cursor.read(cursor, found.feed.number)
-        if not found.feed.keep:
+        if not found.feed.kept:
             raise PlanError(
                 f'no answers of "{name}" are kept',
                 hint="Register it with keep, such as 10000; then it can be followed.",
@@ -437,6 +438,21 @@ class Service:
             if listed is None:
                 raise _unknown(name)
             return Found(catalog.feeds[listed.feed], qid)
+
+    def _answers(
+        self, found: Found, begin: Instant | None, end: Instant | None, last: int | None
+    ) -> pa.Table:
+        """Read answers; if a file has just gone, those of the newest epoch."""
+        for again in (False, True):
+            manifest = self.reader.manifest
+            try:
+                return answers(self.reader.root, manifest, found.feed, found.qid, begin=begin,
+                               end=end, last=last)  # fmt: skip
+            except MissingError:
+                if again:
+                    raise
+                self.reader.follow()
+        raise AssertionError
 
     async def _set_state(self, who: Principal, name: str, state: str) -> QueryInfo:
         who.require("writer")
