@@ -42,7 +42,9 @@ def _serve(
     tokens = Tokens(options.token_path)
     audit = Audit(options.root)
     stack.callback(audit.close)
-    commands = Commands(session, audit=audit, quotas=Quotas(lambda: tokens.quotas(now=True)), paths=options.paths)
+    commands = Commands(
+        session, audit=audit, quotas=Quotas(lambda: tokens.quotas(now=True)), paths=options.paths
+    )
     script = Script(session)
     if options.script is not None:
         for outcome in script.run(options.script.read_text()):

@@ -176,7 +176,7 @@ class Service:
         self,
         who: Principal,
         name: str,
-        how: Literal["insert", "update", "delete"],
+        how: Literal["insert", "insert missing", "update", "delete"],
         *,
         rows: pa.Table | None = None,
         values: dict[str, Any] | None = None,
@@ -206,11 +206,18 @@ class Service:
         return await asyncio.to_thread(catalog_views.template_rows, self.reader, feed, after, most)
 
     async def insert_rows(
-        self, who: Principal, name: str, rows: pa.Table, *, ttl: str | float | None = None
+        self,
+        who: Principal,
+        name: str,
+        rows: pa.Table,
+        *,
+        ttl: str | float | None = None,
+        missing: bool = False,
     ) -> list[int]:
-        """Insert rows of parameters into a template; return the ids of the new queries."""
+        """Insert rows of parameters, or those that are missing; return the ids of new queries."""
         who.require("writer")
-        done = await self.link.ask("template_insert", who, {"template": name, "ttl": ttl}, [rows])
+        body = {"template": name, "ttl": ttl, "missing": missing}
+        done = await self.link.ask("template_insert", who, body, [rows])
         return list(done.body["ids"])
 
     async def drop_rows(self, who: Principal, name: str, ids: Sequence[int]) -> None:
