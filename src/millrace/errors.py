@@ -129,6 +129,12 @@ class SumOverflowError(MillraceError):
     code = "CQL061"
 
 
+class ReadLimitError(MillraceError):
+    """A question took more time, memory or rows than one may."""
+
+    code = "read_limit"
+
+
 class SinkError(MillraceError):
     """A sink refused what was delivered to it."""
 

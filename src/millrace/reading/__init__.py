@@ -1,0 +1,1 @@
+"""Reading what a root holds: answers, histories and tables, from any process."""
