@@ -105,6 +105,16 @@ class IdentityError(StoreError):
     code = "identity"
 
 
+class CursorError(StoreError):
+    """Answers after a cursor are no longer kept; with `oldest` none that is kept is missed."""
+
+    code = "cursor"
+
+    def __init__(self, message: str, *, detail: str = "", hint: str = "", oldest: int = -1) -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.oldest = oldest
+
+
 class SourceError(MillraceError):
     """A source could not be listed, opened or read."""
 

@@ -125,4 +125,4 @@ def remembers_counts(store: str) -> bool:
 
 def is_spread(store: str) -> bool:
     """Say whether the runs of all shards in a store are of different keys, and make one run."""
-    return store.startswith(("rows/", "elements/", "state/"))
+    return store.startswith(("rows/", "elements/", "state/", "found/"))

@@ -1,1 +1,1 @@
-"""Reading what a root holds: answers, histories and tables, from any process."""
+"""Reading a root from any process: what is committed, by the manifest, and no session."""

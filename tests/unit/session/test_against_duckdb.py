@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from millrace.engine.local import Feed, LocalRun
 from millrace.engine.settings import Settings
 from millrace.index.access import METHODS
+from millrace.reading.answers import answers
 from millrace.schema import Schema
 from millrace.session import Session
-from millrace.session.reading import answers
 from millrace.state.memory_root import MemoryRoot
 from millrace.testing.bag import bag
 from millrace.testing.strategies import batch_of
