@@ -17,7 +17,7 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.plan_stores import is_spread
 from millrace.engine.progress import Progress, can_begin, earliest, frontier
-from millrace.engine.receipt import Receipt, Written
+from millrace.engine.receipt import BESIDE, Receipt, Written
 from millrace.engine.retention import grown, spanned
 from millrace.engine.stores import store_specs
 from millrace.engine.tally import Tally, advanced
@@ -111,13 +111,16 @@ def _merged(
 def _added(
     placed: list[tuple[Written, Piece | None]],
 ) -> dict[str, tuple[tuple[Piece, ...], ...]]:
-    """Return the new runs: one of all shards for what is keyed, one a shard for answers."""
+    """Return the new runs: one of all shards for what is keyed, one a shard for answers.
+
+    What a shard made beside its own keys is a run of its own.
+    """
     added: dict[str, tuple[tuple[Piece, ...], ...]] = {}
-    for each, piece in placed:
+    for each, piece in sorted(placed, key=lambda one: one[0].shard == BESIDE):
         if each.merge is not None or piece is None:
             continue
         runs = added.get(each.store, ())
-        if runs and is_spread(each.store):
+        if runs and is_spread(each.store) and each.shard != BESIDE:
             added[each.store] = ((*runs[0], piece),)
         else:
             added[each.store] = (*runs, (piece,))
@@ -154,6 +157,8 @@ def _facts(
         "seen": seen,
         "born": {name: stream.born for name, stream in catalog.streams.items()},
         "idle": {name: each for name, each in still_idle.items() if each},
+        "backfills": {name: each["after"] for name, each in decision.backfill.items()},
+        "asked": catalog.next_qid,
         "query": decision.identity.query,
         "digests": digests[-facts.N_DIGESTS :],
     }

@@ -12,6 +12,8 @@ earliest     number of a feed -> the least time of what waits for a plan that ha
 births       number of a feed -> which queries of its family began together, and what they have seen
 spans        stream -> the least times of epochs, by which readers know whether they missed rows
 catalog      the file of the catalog that the epoch ran under
+backfills    stream -> cohorts of queries that are catching up with it, as `engine.backfill` has it
+asked        the id that the next query gets: those below are known to backfill
 reaches      number of a feed -> how far back its plan reads elements, where its queries say so, us
 suspended    query id -> why and since when it does not run
 query        Spark's id of the streaming query that this root belongs to
@@ -50,6 +52,11 @@ def seen(manifest: Manifest, catalog: Catalog) -> Clocks:
 def spans(manifest: Manifest, catalog: Catalog) -> dict[str, list[list[int]]]:
     """Return the least times of the epochs of streams whose answers are retained."""
     return _of_streams("spans", manifest, catalog)
+
+
+def backfills(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:
+    """Return the cohorts of queries that are catching up, as `engine.backfill` spells them."""
+    return _of_streams("backfills", manifest, catalog)
 
 
 def frontiers(manifest: Manifest, catalog: Catalog) -> dict[str, int]:

@@ -19,13 +19,15 @@ import pyarrow as pa
 
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.row_ids import (
+    BACKFILL_TASK,
     EPOCH_SHIFT,
     PLACE_BITS,
     epoch_of_block,
     key_of_query,
     query_of_key,
+    task_of_row,
 )
-from millrace.engine.stores import ASKED
+from millrace.engine.stores import ASKED, BACKFILL
 from millrace.errors import StoreError
 from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.kernels.containers import unpack_places
@@ -113,6 +115,7 @@ def answered(
             "_key": pa.array(qids),
             "_time": batch.column("_time"),
             "_late": batch.column("_late"),
+            **({} if feed.history is None else {BACKFILL: pa.array(about_history(batch))}),
             **dict(zip(feed.answer.names, shown.columns, strict=True)),
             EPOCH: pa.array(epochs_of(batch)),
         }
@@ -129,6 +132,12 @@ def rows_between(root: Root, manifest: Manifest, feed: FeedSpec, times: Range) -
         if piece.min_time < times[1] and piece.max_time >= times[0]
     ]
     return pa.concat_tables(found) if found else None
+
+
+def about_history(rows: pa.Table | pa.RecordBatch) -> Bools:
+    """Say which rows were not seen when they came, but when history was answered."""
+    found: Bools = task_of_row(rows.column("_key").to_numpy()) == BACKFILL_TASK
+    return found
 
 
 def _stores(manifest: Manifest, feed: FeedSpec, kind: str) -> list[StoreState]:

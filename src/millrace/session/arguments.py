@@ -96,3 +96,8 @@ def _shown(given: object) -> str:
         return f"the class {given.__name__}"
     name = type(given).__name__
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
+def names_of(given: str | Iterable[str]) -> tuple[str, ...]:
+    """Return names of which one may be given by itself."""
+    return (given,) if isinstance(given, str) else tuple(given)
