@@ -216,10 +216,8 @@ class Answers:
             failures.add(qids.tolist(), cause)
 
     def _note_failures(self, times: Ints, matcher: Matcher) -> None:
-        for qid, cause in (
-            *matcher.failures.causes.items(),
-            *self._matcher.failures.causes.items(),
-        ):
+        causes = {**matcher.failures.causes, **self._matcher.failures.causes}
+        for qid, cause in causes.items():
             if qid not in self._failures:
                 self._failures[qid] = Failure(
                     qid, int(times.min()), type(cause).__name__, str(cause)[:500]

@@ -181,13 +181,9 @@ class Deciding:
 
     def _end(self, store: str, low: int, mark: int) -> int:
         """Return where the slice that begins at `low` ends; an instant is never divided."""
-        state = self.manifest.stores.get(store)
-        if state is None or low >= mark:
+        if low >= mark:
             return LAST_TIME
-        parts = scan_unsorted(self.root, state, times=(low, LAST_TIME), columns=[TIME])
-        times: Ints = np.concatenate(
-            [np.zeros(0, np.int64), *(each.column(TIME).to_numpy() for each in parts)]
-        )
+        times = times_since(self.root, self.manifest, store, low)
         if times.size <= self.most_rows:
             return LAST_TIME
         times.partition(self.most_rows)
@@ -196,6 +192,16 @@ class Deciding:
             later = times[times > low]
             high = int(later.min()) if later.size else mark
         return min(high, mark)
+
+
+def times_since(root: Root, manifest: Manifest, store: str, low: int) -> Ints:
+    """Return the times of a history's rows from an instant on, in no order."""
+    state, none = manifest.stores.get(store), np.zeros(0, np.int64)
+    if state is None:
+        return none
+    parts = scan_unsorted(root, state, times=(low, LAST_TIME), columns=[TIME])
+    found: Ints = np.concatenate([none, *(each.column(TIME).to_numpy() for each in parts)])
+    return found
 
 
 def cohorts(manifest: Manifest, catalog: Catalog) -> dict[str, list[Cohort]]:

@@ -21,6 +21,7 @@ from millrace.engine.receipt import BESIDE, Receipt, Written
 from millrace.engine.retention import grown, spanned
 from millrace.engine.stores import store_specs
 from millrace.engine.tally import Tally, advanced
+from millrace.engine.warming import WARMING
 from millrace.state.manifest import Delta, Manifest, commit_name
 from millrace.state.merge import MergeProgress
 from millrace.state.piece import Piece
@@ -194,6 +195,10 @@ def _of_plans(
             continue
         feed = catalog.feeds[name]
         reached, number = frontier(feed, progress.marks), str(feed.number)
+        warming = decision.warming.get(name)
+        if warming is not None and warming["end"] is not None:
+            reached = warming["end"]
+            found["warming"][number] = {each: warming[each] for each in WARMING}
         entered = decision.entered.get(name, decision.identity.epoch)
         found["entered"][number] = entered
         if begin is None:
@@ -217,7 +222,7 @@ def _of_families(
     catalog: Catalog, decision: Decision, progress: Progress
 ) -> dict[str, dict[str, Any]]:
     """Return up to where the plans of families have come, and what they have seen."""
-    facts_of_plans = ("frontiers", "entered", "taken", "earliest", "births")
+    facts_of_plans = ("frontiers", "entered", "taken", "earliest", "births", "warming")
     found: dict[str, dict[str, Any]] = {each: {} for each in facts_of_plans}
     for name in decision.births:
         qid, begin, begun = decision.plans[name]

@@ -26,6 +26,7 @@ from millrace.engine.stores import (
     store_specs,
 )
 from millrace.engine.streams import StreamSpec
+from millrace.engine.warming import lagging, warm_needs
 from millrace.operators.relational.timed import OPEN
 from millrace.state.cuts import Fences
 from millrace.state.levels import merge_budget, plan_drops, plan_merges
@@ -122,10 +123,10 @@ def _unneeded(
     manifest: Manifest, catalog: Catalog, keep_rejected: int, clock: int
 ) -> dict[str, int]:
     """Return the time before which rows of stores may go: also queries that see it have had it."""
-    found, needed = (
-        horizons(manifest, catalog, keep_rejected, clock),
-        needed_since(manifest, catalog),
-    )
+    found = horizons(manifest, catalog, keep_rejected, clock)
+    needed = needed_since(manifest, catalog)
+    for store, time in warm_needs(manifest, catalog).items():
+        needed[store] = min(time, needed.get(store, time))
     return {store: min(time, needed.get(store, time)) for store, time in found.items()}
 
 
@@ -168,7 +169,8 @@ def next_due(manifest: Manifest, catalog: Catalog) -> int | None:
     """
     idle = manifest.facts.get("idle", {})
     due = [catalog.feeds[name].expires or 0 for name in catalog.fleeting]
-    due += [0] if any(facts.backfills(manifest, catalog).values()) else []
+    behind = any(facts.backfills(manifest, catalog).values()) or lagging(manifest, catalog)
+    due += [0] if behind else []
     due += [
         when + stream.idle
         for stream, name, when in _seen(manifest, catalog)

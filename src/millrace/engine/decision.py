@@ -52,8 +52,8 @@ class Decision:
     sees, `taken` which change of the registry was the last whose tables it has seen, `earliest` the
     least time of what waits for a plan that has not begun. `births` are those of families, as
     `engine.births` spells them, and `quiet` their queries that are paused. `hops` is how often rows
-    of plans travel between shards. `backfill` is what is answered of histories, by stream, as
-    `engine.backfill` spells it.
+    of plans travel between shards. `backfill` is what is answered of histories, by stream, and
+    `warming` how plans catch up with theirs, as `engine.backfill` and `engine.warming` spell it.
     """
 
     identity: Identity
@@ -82,6 +82,7 @@ class Decision:
     births: dict[str, Any] = field(default_factory=dict)
     quiet: tuple[int, ...] = ()
     backfill: dict[str, Any] = field(default_factory=dict)
+    warming: dict[str, Any] = field(default_factory=dict)
     hops: int = 0
     unordered: tuple[str, ...] = ()
     probe: bool = False
@@ -129,6 +130,7 @@ class Decision:
                 "plans": spelt.get("plans", {}),  # the first roots have none
                 "ahead": spelt.get("ahead", {}),
                 "backfill": spelt.get("backfill", {}),
+                "warming": spelt.get("warming", {}),
                 "held": {
                     store: tuple(map(Piece.from_json, pieces))
                     for store, pieces in spelt.get("held", {}).items()

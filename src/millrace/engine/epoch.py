@@ -45,6 +45,7 @@ from millrace.engine.settings import Settings
 from millrace.engine.statistics import EpochStatistics, measure
 from millrace.engine.supervise import ExecutionError, Supervision
 from millrace.engine.table_changes import least_taken
+from millrace.engine.warming import Warmth, together
 from millrace.engine.work import Works
 from millrace.errors import IdentityError, StoreFullError, UnknownNameError
 from millrace.plan.bind import Functions
@@ -147,7 +148,9 @@ class Engine:
             self.manifest, catalog, identity, settings, term=self._store.fence.term, clock=clock
         )
         fences, consumed = StoredFences(self.root), self.delivery.consumed
-        plans = self._plans(catalog)
+        warmth = Warmth(self.root, self.manifest, catalog, self.settings.backfill_rows)
+        plans = self._plans(catalog, warmth)
+        warming = warmth.decided(plans)
         backfill, sliced = self._backfill(catalog)
         running = [catalog.feeds[name].plan for name in plans]
         decision = replace(
@@ -158,8 +161,9 @@ class Engine:
             plans=plans,
             births={name: each.to_json() for name, each in self._births(catalog).items()},
             quiet=self._quiet(catalog),
-            held={**self._held(catalog), **sliced},
+            held=together(self._held(catalog), sliced, warmth.held),
             backfill=backfill,
+            warming=warming,
             entered=facts.entered(self.manifest, catalog),
             taken=facts.taken(self.manifest, catalog),
             earliest=facts.earliest(self.manifest, catalog),
@@ -205,7 +209,7 @@ class Engine:
         population = self.registry.population
         return population.names.get(query) in population.paused
 
-    def _plans(self, catalog: Catalog) -> dict[str, list[Any]]:
+    def _plans(self, catalog: Catalog, warmth: Warmth) -> dict[str, list[Any]]:
         """Say which plans run: the query of each, up to where it has come, whether it has begun."""
         reached = facts.frontiers(self.manifest, catalog)
         waiting = facts.earliest(self.manifest, catalog)
@@ -217,6 +221,9 @@ class Engine:
             begin, family = reached.get(name), name in catalog.born
             if begin is None and name not in waiting and not family:
                 begin = frontier(feed, marks)
+            if name in named and name not in reached:
+                past = warmth.begin(feed, named[name])
+                begin = begin if past is None else past
             if name in named and (not family or catalog.born[name]):
                 found[name] = [named[name], begin, name in reached]
         return found

@@ -14,6 +14,7 @@ spans        stream -> the least times of epochs, by which readers know whether 
 catalog      the file of the catalog that the epoch ran under
 backfills    stream -> cohorts of queries that are catching up with it, as `engine.backfill` has it
 asked        the id that the next query gets: those below are known to backfill
+warming      number of a feed -> how its plan catches up with history, as `engine.warming` has it
 reaches      number of a feed -> how far back its plan reads elements, where its queries say so, us
 suspended    query id -> why and since when it does not run
 query        Spark's id of the streaming query that this root belongs to
@@ -82,6 +83,11 @@ def earliest(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
 def reaches(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
     """Return how far back plans read elements whose queries say so."""
     return _of_plans("reaches", manifest, catalog)
+
+
+def warming(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:
+    """Return how plans catch up with history, as `engine.warming` spells it."""
+    return _of_plans("warming", manifest, catalog)
 
 
 def births(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from millrace.engine.backfill import cohorts, n_catching_up, progress_of
+from millrace.engine.warming import warm_progress
 from millrace.errors import PlanError
 from millrace.index.atoms import Analysis, Analyst, Atom
 from millrace.index.text.group import has_text_tests
@@ -36,7 +37,7 @@ def explain_query(session: Session, name: str, *, analyze: bool = False) -> str:
     catalog = registry.catalog
     feed = found.feed
     if feed.plan is not None:
-        lines = explain_plan(session, feed, analyze=analyze)
+        lines = explain_plan(session, feed, analyze=analyze) + _history(session, found)
         return "\n".join(lines + (_suspended(found) if analyze else []))
     sizes = registry.family_sizes()
     families = [
@@ -67,6 +68,9 @@ def _history(session: Session, found: Query | Template) -> list[str]:
         return []
     part = ", as far as it is retained" if feed.partial else ""
     line = f"history  {print_duration(feed.history)} before the birth of a query{part}"
+    if feed.plan is not None:
+        share = warm_progress(engine.manifest, engine.registry.catalog, feed.name)
+        return [line if share is None else f"{line}: backfilling, {share:.0%} done"]
     waiting = cohorts(engine.manifest, engine.registry.catalog).get(feed.stream, [])
     if isinstance(found, Query):
         stream, catalog = feed.stream, engine.registry.catalog

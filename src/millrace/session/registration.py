@@ -146,10 +146,11 @@ class Registration:
         unbounded: bool,
     ) -> Query:
         """Register a query that is more than a selection."""
-        life.require_selection("a query with windows, joins or groups")
         own = self._free_name() if name is None else name
         feed = planned_feed(own, asked, self._session, unbounded=unbounded)
         feed = replace(feed, **keeping.of_plan(KEPT_ROWS), **self._lived(life, feed.sources))
+        if feed.history is not None and feed.plan is not None:
+            feed = replace(feed, plan=replace(feed.plan, again=False))
         known = self._catalog.feeds.get(own)
         if known is not None and replace(known, number=0, expires=feed.expires) == feed:
             return Query(
