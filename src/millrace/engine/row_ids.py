@@ -53,11 +53,6 @@ def task_of_row(ids: Hashes) -> Hashes:
     return (ids >> np.uint64(ORDINAL_BITS)) & np.uint64(BACKFILL_TASK)
 
 
-def epoch_of_block(blocks: Hashes) -> Hashes:
-    """Return the epoch of each block."""
-    return blocks >> np.uint64(EPOCH_SHIFT - PLACE_BITS)
-
-
 def key_of_query(qids: Hashes) -> Hashes:
     """Return the key under which sets of rows are kept for queries.
 

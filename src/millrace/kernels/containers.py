@@ -39,26 +39,34 @@ def pack_places(places: Uints16, bounds: Ints) -> tuple[Ints32, Bytes]:
 
 
 @njit(cache=True, nogil=True)
-def unpack_places(bases: Hashes, counts: Ints32, offsets: Ints32, data: Bytes) -> Hashes:
-    """Return the members of all sets, one behind the other: a set's base and each of its places."""
+def unpack_places(
+    blocks: Hashes, counts: Ints32, offsets: Ints32, data: Bytes, newest: Ints, begin: int
+) -> Hashes:
+    """Return the members of sets, one behind the other: 65,536 times the set's block, and a place.
+
+    Sets whose newest time is before `begin` are left out.
+    """
     total = np.int64(0)
     for number in range(len(counts)):
-        total += counts[number]
+        if newest[number] >= begin:
+            total += counts[number]
     found = np.empty(total, np.uint64)
     at = np.int64(0)
     for number in range(len(counts)):
-        base, begin, stop = bases[number], offsets[number], offsets[number + 1]
-        if stop - begin == 2 * counts[number]:
-            for each in range(begin, stop, 2):
-                found[at] = (
-                    base + np.uint64(data[each]) + (np.uint64(data[each + 1]) << np.uint64(8))
-                )
+        if newest[number] < begin:
+            continue
+        base = blocks[number] << np.uint64(16)
+        first, stop = offsets[number], offsets[number + 1]
+        if stop - first == 2 * counts[number]:
+            for each in range(first, stop, 2):
+                place = np.uint64(data[each]) | np.uint64(data[each + 1]) << np.uint64(8)
+                found[at] = base + place
                 at += 1
         else:
-            for each in range(begin, stop):
+            for each in range(first, stop):
                 byte = np.int64(data[each])
                 for bit in range(8):
                     if byte >> bit & 1:
-                        found[at] = base + np.uint64(8 * (each - begin) + bit)
+                        found[at] = base + np.uint64(8 * (each - first) + bit)
                         at += 1
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -104,6 +105,7 @@ def stored_answers(
             yield rows
 
 
+@lru_cache(maxsize=10_000)
 def no_answers(feed: FeedSpec, fan_out: FanOut) -> pa.Table:
     """Return a table without rows, in the columns in which the answers of a feed are told."""
     store = answer_store(feed, fan_out)

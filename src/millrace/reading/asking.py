@@ -31,13 +31,17 @@ REMEMBERED = 8
 class Asking:
     """Queries of one feed that ask the same but for constants; `qids` ascend.
 
-    `parameters` has a row for each, if what they show depends on their constants or `constants`
-    were wanted; else it is None.
+    `parameters` has a row for each, if what they show depends on their constants or these were
+    wanted; else it is None. `alike` is the same for queries that show the same of a row, and
+    `columns` are those of a row that they need for it.
     """
 
+    feed: str
     selection: Selection
     qids: Hashes
     parameters: pa.RecordBatch | None
+    alike: str
+    columns: frozenset[str]
 
 
 def asking(
@@ -48,17 +52,20 @@ def asking(
     *,
     constants: bool = False,
 ) -> Iterator[Asking]:
-    """Yield what queries of a feed ask: some, by their ids in ascending order, or all."""
+    """Yield what queries ask: some over the feed's stream, by their ids, or all of the feed."""
     for source in standing(root, manifest, feed.stream):
         run, slots = source.run, _slots(source, feed, qids)
         owners = run.owners(slots)
         for family in np.unique(owners).tolist():
             mine = slots if len(run.families) == 1 else slots[owners == family]
             stored = run.families[family]
-            parameters = None
+            parameters, alike = None, stored.projection
+            if stored.outputs_differ:
+                alike = f"{run.name} {family}"
             if constants or stored.outputs_differ:
                 parameters = run.parameters(family).take(pa.array(run.places(mine)))
-            yield Asking(stored.selection, run.qids[mine], parameters)
+            shown, columns = stored.selection, stored.columns_shown
+            yield Asking(stored.feed, shown, run.qids[mine], parameters, alike, columns)
 
 
 def standing_ids(root: Root, manifest: Manifest, feed: FeedSpec) -> Hashes:
@@ -110,7 +117,7 @@ def _slots(source: Source, feed: FeedSpec, qids: Hashes | None) -> Ints32:
         slots = np.flatnonzero(mine[run.owners(np.arange(run.n, dtype=np.int32))])
     elif run.n:
         at = np.minimum(np.searchsorted(run.qids, qids), run.n - 1)
-        slots = at[run.qids[at] == qids]
+        slots = np.sort(at[run.qids[at] == qids])
     else:
         slots = np.zeros(0, np.int64)
     if source.out is not None:

@@ -21,41 +21,45 @@ from millrace.engine.feeds import FeedSpec
 from millrace.engine.row_ids import (
     BACKFILL_TASK,
     EPOCH_SHIFT,
-    PLACE_BITS,
-    epoch_of_block,
     key_of_query,
     query_of_key,
     task_of_row,
 )
-from millrace.engine.stores import ASKED, BACKFILL
+from millrace.engine.stores import BACKFILL
 from millrace.errors import StoreError
-from millrace.kernels.arrays import Bools, Hashes, Ints
+from millrace.kernels.arrays import Bools, Bytes, Hashes, Ints, Ints32
 from millrace.kernels.containers import unpack_places
 from millrace.kernels.sorted_keys import distinct
 from millrace.operators.keys import read_only, text_buffers
 from millrace.operators.select import Function, project
 from millrace.reading.asking import Asking, asking
-from millrace.reading.window import FIRST_TIME
+from millrace.state.lookup import Block, lookup
 from millrace.state.manifest import Manifest, StoreState
 from millrace.state.merge import EPOCH
 from millrace.state.order import sort_rows
 from millrace.state.root import Root
-from millrace.state.run import Range, read_keys, read_piece
+from millrace.state.run import Range, read_piece
 
-_PLACES = np.uint64(PLACE_BITS)
 _EPOCHS = np.uint64(EPOCH_SHIFT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Pairs: row `rows[i]` is an answer of query `qids[i]`."""
+    """Pairs: the row at `at[i]` of `rows` is an answer of query `qids[i]`."""
 
     qids: Hashes
-    rows: Hashes
+    at: Ints
+    rows: pa.Table
 
-    def where(self, chosen: Bools) -> Found:
-        """Choose some of the pairs."""
-        return Found(self.qids[chosen], self.rows[chosen])
+    def of(self, qids: Hashes) -> tuple[Hashes, pa.Table]:
+        """Return the pairs of some queries: the query and the row of each."""
+        mine = np.isin(self.qids, qids)
+        return self.qids[mine], self.rows.take(pa.array(self.at[mine]))
+
+    def all(self) -> tuple[Hashes, pa.Table]:
+        """Return all pairs; mostly each row is in one of them, in their order."""
+        plain = self.rows.num_rows == self.at.size and bool((np.diff(self.at) == 1).all())
+        return self.qids, self.rows if plain else self.rows.take(pa.array(self.at))
 
 
 def gathered_answers(
@@ -70,22 +74,43 @@ def gathered_answers(
 ) -> Iterator[pa.Table]:
     """Yield the answers of some queries of a feed, or of all, as stored answers look."""
     asked = list(asking(root, manifest, feed, qids))
-    if not asked:
+    wanted = np.concatenate([np.zeros(0, np.uint64), *(each.qids for each in asked)])
+    needed = sorted(frozenset().union(*(each.columns for each in asked)))
+    columns = ("_key", "_time", "_late", *needed)
+    found = gathered(root, manifest, feed, wanted, columns, first=first, times=times)
+    if found is None:
         return
-    wanted = np.concatenate([each.qids for each in asked])
-    found = _found(root, _stores(manifest, feed, "found"), wanted, first, times)
-    if not found.rows.size:
-        return
-    rows = _rows(root, _stores(manifest, feed, "seen"), distinct(found.rows))
-    ids = rows.column("_key").to_numpy()
-    at = np.searchsorted(ids, found.rows)
-    time = rows.column("_time").to_numpy()
-    there = np.append(ids, ~np.uint64(0))[at] == found.rows
-    within = np.append((time >= times[0]) & (time < times[1]), values=False)
-    found, at = found.where(there & within[at]), at[there & within[at]]
     for each in asked:
-        mine = slice(None) if len(asked) == 1 else np.isin(found.qids, each.qids)
-        yield answered(feed, each, found.qids[mine], rows.take(pa.array(at[mine])), functions)
+        owners, rows = found.all() if len(asked) == 1 else found.of(each.qids)
+        yield answered(feed, each, owners, rows, functions)
+
+
+def gathered(
+    root: Root,
+    manifest: Manifest,
+    feed: FeedSpec,
+    qids: Hashes,
+    columns: tuple[str, ...] | None,
+    *,
+    first: int,
+    times: Range,
+) -> Found | None:
+    """Find answers of queries whose feeds read the same stream and retain as long as `feed`.
+
+    Of the rows, all columns are read if None are named.
+    """
+    sets, seen = _store(manifest, feed, "found"), _store(manifest, feed, "seen")
+    if sets is None or seen is None or not qids.size:
+        return None
+    owners, ids = _pairs(root, sets, qids, first, times)
+    if not ids.size:
+        return None
+    rows = _rows(root, seen, distinct(ids), columns or tuple(seen.schema.names))
+    keys, time = rows.column("_key").to_numpy(), rows.column("_time").to_numpy()
+    within = np.append((time >= times[0]) & (time < times[1]), values=False)
+    at = np.searchsorted(keys, ids)
+    there = within[at] & (np.append(keys, np.uint64(0))[at] == ids)
+    return Found(owners[there], at[there], rows)
 
 
 def answered(
@@ -124,10 +149,10 @@ def answered(
 
 def rows_between(root: Root, manifest: Manifest, feed: FeedSpec, times: Range) -> pa.Table | None:
     """Return all rows of a feed's stream that were seen in some times, None if there are none."""
+    store = _store(manifest, feed, "seen")
     found = [
         read_piece(root, piece, times=times)
-        for store in _stores(manifest, feed, "seen")
-        for run in store.runs
+        for run in (() if store is None else store.runs)
         for piece in run.pieces
         if piece.min_time < times[1] and piece.max_time >= times[0]
     ]
@@ -140,53 +165,49 @@ def about_history(rows: pa.Table | pa.RecordBatch) -> Bools:
     return found
 
 
-def _stores(manifest: Manifest, feed: FeedSpec, kind: str) -> list[StoreState]:
-    """Return the stores of a feed's stream; a store is known by the stream's declaration."""
+def _store(manifest: Manifest, feed: FeedSpec, kind: str) -> StoreState | None:
+    """Return a store of a feed's stream, which is known by the stream's declaration."""
     born = manifest.facts.get("born", {}).get(feed.stream)
     rest = f"/{feed.retain}" if kind == "found" else ""
-    state = manifest.stores.get(f"{kind}/{feed.stream}.{born}{rest}")
-    return [] if state is None else [state]
+    return manifest.stores.get(f"{kind}/{feed.stream}.{born}{rest}")
 
 
-def _found(root: Root, stores: list[StoreState], qids: Hashes, first: int, times: Range) -> Found:
-    """Return the pairs of some queries in epochs from `first` on; times may be before `times`."""
-    keys = np.sort(key_of_query(qids))
-    whole = [
-        read_keys(root, piece, keys, max(times[0] - 1, FIRST_TIME))
-        for store in stores
-        for run in store.runs
-        if run.epoch >= first
-        for piece in run.pieces
-        if piece.max_time >= times[0]
-        and piece.low[0] <= int(keys[-1])
-        and piece.high[0] >= int(keys[0])
-    ]
+def _pairs(
+    root: Root, store: StoreState, qids: Hashes, first: int, times: Range
+) -> tuple[Hashes, Hashes]:
+    """Return the queries and rows of pairs in epochs from `first` on; times may be earlier."""
+    keys = key_of_query(qids)
+    keys.sort()
     found, rows = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
-    for table in whole:
-        for batch in table.to_batches():
-            sets = batch
-            if first:
-                epochs = epoch_of_block(batch.column("block").to_numpy())
-                sets = batch.filter(pa.array(epochs >= np.uint64(first)))
-            counts = sets.column("n_rows").to_numpy()
-            bases = sets.column("block").to_numpy() << _PLACES
-            packed = text_buffers(sets.column("places"))
-            rows.append(unpack_places(read_only(bases), read_only(counts), *packed))
-            found.append(np.repeat(query_of_key(sets.column("_key").to_numpy()), counts))
-    return Found(np.concatenate(found), np.concatenate(rows))
+    for block, places in lookup(root, store).stretches(keys, begin=times[0], first=first):
+        blocks, counts, newest, offsets, data = _sets(block)
+        ends = offsets[places.start : places.stop + 1]
+        mine = unpack_places(blocks[places], counts[places], ends, data, newest[places], times[0])
+        owner = query_of_key(block.keys[places.start : places.start + 1])
+        rows.append(mine)
+        found.append(np.repeat(owner, mine.size))
+    owners, ids = np.concatenate(found), np.concatenate(rows)
+    if first:
+        fresh = ids >= np.uint64(first << EPOCH_SHIFT)
+        owners, ids = owners[fresh], ids[fresh]
+    return owners, ids
 
 
-def _rows(root: Root, stores: list[StoreState], ids: Hashes) -> pa.Table:
+def _sets(block: Block) -> tuple[Hashes, Ints32, Ints, Ints32, Bytes]:
+    """Return columns of sets as arrays: their blocks of rows, sizes, times, offsets and bytes."""
+    if "sets" not in block.kept:
+        rows = block.rows
+        plain = [read_only(rows.column(name).to_numpy()) for name in ("block", "n_rows", "_time")]
+        block.kept["sets"] = (*plain, *text_buffers(rows.column("places")))
+    sets: tuple[Hashes, Ints32, Ints, Ints32, Bytes] = block.kept["sets"]
+    return sets
+
+
+def _rows(root: Root, store: StoreState, ids: Hashes, columns: tuple[str, ...]) -> pa.Table:
     """Return the rows of some ids, ascending; those that have expired may be missing."""
-    found = [
-        read_keys(root, piece, ids, FIRST_TIME)
-        for store in stores
-        for run in store.runs
-        for piece in run.pieces
-        if piece.low[0] <= int(ids[-1]) and piece.high[0] >= int(ids[0])
-    ]
-    empty = [store.schema.empty_table() for store in stores]
-    return sort_rows(pa.concat_tables([*empty, *found])).drop_columns([ASKED])
+    schema = pa.schema([store.schema.field(name) for name in columns])
+    found = pa.Table.from_batches(lookup(root, store).find(ids, columns), schema)
+    return sort_rows(found).combine_chunks()
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:
