@@ -42,13 +42,13 @@ class Life:
         expires = None if self.ttl is None else now + self.ttl
         return {"history": self.history, "partial": self.partial, "expires": expires}
 
-    def require_selection(self, what: str) -> None:
-        """Refuse a history where queries are more than selections of one stream."""
+    def require_selections(self) -> None:
+        """Refuse a history for a template whose queries are more than selections."""
         if self.history is not None:
             raise PlanError(
-                f"{what} has no history",
-                detail="It is answered of rows one by one, and this needs more than the row.",
-                hint="Leave history out: what was before the birth of a query is not seen then.",
+                "a template with windows, joins or groups has no history",
+                detail="Its queries share one plan, which is where its streams are.",
+                hint="Register a query by itself to see history, or leave it out.",
                 node=("option", "history"),
             )
 

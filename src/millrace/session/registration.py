@@ -238,7 +238,7 @@ class Registration:
             feed = planned_feed(
                 name, asked, self._session, unbounded=unbounded, parameters=parameters
             )
-            life.require_selection("a template with windows, joins or groups")
+            life.require_selections()
             feed = replace(feed, **keeping.of_plan(0))
             selection = _nothing(feed)
             used = set(parameters_in(bound.plan if isinstance(bound, BoundRelation) else bound))

@@ -117,6 +117,7 @@ class Script:
             case Explain():
                 return Outcome(statement, self._explained(statement))
             case DryRun(query, history):
+                bound_any(query, self.session)
                 return Outcome(statement, str(self.session.dry_run(str(query), history)))
             case Read():
                 return Outcome(statement, table=ask(statement.query, SessionHeld(self.session)))
