@@ -72,6 +72,8 @@ class Answers:
         self._counted = [self._slots_wanted(run, "counts") for run in self._runs]
         self._sets: dict[tuple[str, str], list[_Matched]] = {}
         self._failures: dict[int, Failure] = {}
+        self.found: dict[str, int] = {}
+        """How many answers of feeds were gathered that nobody is told."""
 
     def take(self, rows: pa.RecordBatch, times: Ints, late: Bools) -> Iterator[None]:
         """Answer the queries for one batch; yields whenever answers could be sent off.
@@ -105,9 +107,9 @@ class Answers:
 
     def _match(self, batch: _Batch, matcher: Matcher) -> None:
         for pairs in matcher.pairs(batch.rows, self._wanted):
-            noted = self._gathering.note(pairs)
+            self._gathering.note(pairs)
             if pairs.run.name in self._silent:
-                self._outgoing.n_results += noted
+                self._count_found(pairs)
                 continue
             for matched in self._parted(pairs):
                 self._send(matched, batch)
@@ -132,6 +134,17 @@ class Answers:
         """The queries that could not be answered."""
         return tuple(self._failures.values())
 
+    def _count_found(self, pairs: Pairs) -> None:
+        """Count the answers of a file of which none are told, by feed."""
+        families = pairs.run.families
+        counts = np.bincount(pairs.run.owners(pairs.slots), minlength=len(families))
+        for number in np.flatnonzero(counts).tolist():
+            self._add_found(families[number].feed, int(counts[number]))
+
+    def _add_found(self, feed: str, n_found: int) -> None:
+        self.found[feed] = self.found.get(feed, 0) + n_found
+        self._outgoing.n_results += n_found
+
     def _forms(self, feed: str) -> list[str]:
         return list(self._decision.wanted.get(feed, ()))
 
@@ -143,7 +156,7 @@ class Answers:
             if spec is None:
                 continue
             if not self._forms(feed):
-                self._outgoing.n_results += pairs.slots[at].size
+                self._add_found(feed, pairs.slots[at].size)
                 continue
             stored, slots = run.families[families[0]], pairs.slots[at]
             parameters, alike = None, stored.projection

@@ -65,7 +65,7 @@ def backfill(
                 for _ in answers.take(rows, times, np.zeros(rows.num_rows, np.bool_)):
                     found.take(outgoing.overflowing(), spread=spread)
             answers.finish()
-            found.tallies.append(Tally("", failures=answers.failures))
+            found.tallies.append(Tally("", failures=answers.failures, found=answers.found))
         found.take(outgoing.remaining(), spread=spread)
         found.tallies.append(Tally("", results=outgoing.n_results))
     return found

@@ -6,7 +6,7 @@
 PSoup's Results Structure (Chandrasekaran and Franklin, VLDB 2002), in sorted runs. A set of rows is
 a list or a bitmap, whichever is smaller (`kernels.containers`), of the rows of one block; its time
 is that of its newest row, so it expires when all of them have. Feeds that retain equally long share
-a store, and with it the merges that bring the sets of one query together.
+a store, and with it the merges that bring the sets of one query together (`engine.set_folding`).
 
 Invariant: what is sent depends on the task's rows and the catalog alone. A pair occurs once.
 
@@ -80,11 +80,10 @@ class Gathering:
         found: Bools = (groups != NOBODY)[run.owners(np.arange(run.n, dtype=np.int32))]
         return found
 
-    def note(self, pairs: Pairs) -> int:
-        """Take up those pairs of a batch whose feeds gather answers; return how many they are."""
+    def note(self, pairs: Pairs) -> None:
+        """Take up those pairs of a batch whose feeds gather answers."""
         groups = self._groups_of(pairs.run)
         present = np.unique(groups)
-        noted = 0
         for group in present[present != NOBODY].tolist():
             rows, slots = pairs.rows, pairs.slots
             if present.size > 1:
@@ -92,8 +91,6 @@ class Gathering:
                 rows, slots = rows[mine], slots[mine]
             if rows.size:
                 self._batch.append((group, rows, pairs.run.qids[slots]))
-                noted += rows.size
-        return noted
 
     def close(self, rows: pa.RecordBatch, times: Ints, late: Bools) -> None:
         """Number and send the rows of a batch that are wanted, and remember whose they are."""

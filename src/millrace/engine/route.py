@@ -124,6 +124,7 @@ class Router:
             sent=self._outgoing.bytes_sent,
             seconds=self._seconds,
             least=self._lateness.least,
+            found=self._answers.found,
         )
         spelt = json.dumps(tally.to_json()).encode()
         yield self._outgoing.document(kinds.TALLY, spelt)

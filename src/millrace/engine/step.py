@@ -33,8 +33,9 @@ from millrace.engine.progress import Progress
 from millrace.engine.receipt import BESIDE, Receipt, Written
 from millrace.engine.registry import read_catalog
 from millrace.engine.running import EVERYTHING, Moved, Running, Sent
+from millrace.engine.set_folding import folded_sets
 from millrace.engine.standing import of_standing
-from millrace.engine.stores import answers_in, is_found
+from millrace.engine.stores import answers_in, is_found, retained_in
 from millrace.engine.tally import Tally
 from millrace.operators.canonical import ordered_by
 from millrace.operators.select import Function
@@ -179,6 +180,7 @@ def _merged(decision: Decision, root: Root, shard: int | None) -> dict[Written, 
             table = perform(root, merge)
             if is_found(merge.store):
                 table = of_standing(table, root, decision.catalog)
+                table = folded_sets(table, retained_in(merge.store))
             runs[Written(merge.store, shard or 0, table.num_rows, number)] = table
     return runs
 

@@ -75,6 +75,11 @@ def is_found(store: str) -> bool:
     return store.startswith("found/")
 
 
+def retained_in(store: str) -> int:
+    """Return for how long the sets of a store are kept."""
+    return int(store.rpartition("/")[2])
+
+
 def answer_store(feed: FeedSpec, fan_out: FanOut) -> str:
     """Name the store of a feed's answers, in one of their forms, that wait for their sinks."""
     return f"{_prefix(feed, fan_out)}/{feed.name}.{feed.number}"

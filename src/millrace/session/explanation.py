@@ -13,6 +13,7 @@ from millrace.index.text.needles import access_clause
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
 from millrace.plan.spelling import to_text
+from millrace.session.keeping import kept_lines
 from millrace.session.plan_explanation import explain_plan, same_plan
 from millrace.session.query import Query
 from millrace.session.template import Template
@@ -37,7 +38,8 @@ def explain_query(session: Session, name: str, *, analyze: bool = False) -> str:
     catalog = registry.catalog
     feed = found.feed
     if feed.plan is not None:
-        lines = explain_plan(session, feed, analyze=analyze) + _history(session, found)
+        lines = [*explain_plan(session, feed, analyze=analyze), *kept_lines(feed)]
+        lines += _history(session, found)
         return "\n".join(lines + (_suspended(found) if analyze else []))
     sizes = registry.family_sizes()
     families = [
@@ -55,7 +57,7 @@ def explain_query(session: Session, name: str, *, analyze: bool = False) -> str:
     if isinstance(found, Template) and not families:
         lines.append(f"template {feed.text}")
         lines.append("shared   by no query: nothing is inserted yet")
-    lines += _history(session, found)
+    lines += kept_lines(feed) + _history(session, found)
     if analyze:
         lines += _measured(session, found)
     return "\n".join(lines)
