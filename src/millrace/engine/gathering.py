@@ -26,6 +26,7 @@ from millrace.engine.decision import Decision
 from millrace.engine.outgoing import Outgoing
 from millrace.engine.retention import retained
 from millrace.engine.row_ids import (
+    BACKFILL_TASK,
     ORDINAL_BITS,
     PLACE_BITS,
     PLACES,
@@ -59,7 +60,8 @@ class Gathering:
         self._spec, self._outgoing, self._catalog = spec, outgoing, catalog
         kept = retained(catalog).get(spec.name)
         self._lazy = () if kept is None else kept.lazy
-        self.everything = kept is not None and kept.everything
+        arriving = task != BACKFILL_TASK
+        self.everything = arriving and kept is not None and kept.everything
         self._first = first_row_id(decision.identity.epoch, task) if kept is not None else 0
         self._asked = catalog.next_qid
         self._n_rows = 0

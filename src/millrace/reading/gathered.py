@@ -18,9 +18,16 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.row_ids import EPOCH_SHIFT, key_of_query, query_of_key
+from millrace.engine.row_ids import (
+    BACKFILL_TASK,
+    EPOCH_SHIFT,
+    key_of_query,
+    query_of_key,
+    task_of_row,
+)
+from millrace.engine.stores import BACKFILL
 from millrace.errors import StoreError
-from millrace.kernels.arrays import Bytes, Hashes, Ints, Ints32
+from millrace.kernels.arrays import Bools, Bytes, Hashes, Ints, Ints32
 from millrace.kernels.containers import unpack_places
 from millrace.kernels.sorted_keys import distinct
 from millrace.operators.keys import read_only, text_buffers
@@ -140,6 +147,7 @@ def answered(
             "_key": pa.array(qids),
             "_time": batch.column("_time"),
             "_late": batch.column("_late"),
+            **({} if feed.history is None else {BACKFILL: pa.array(about_history(batch))}),
             **dict(zip(feed.answer.names, shown.columns, strict=True)),
             EPOCH: pa.array(epochs_of(batch)),
         }
@@ -156,6 +164,12 @@ def rows_between(root: Root, manifest: Manifest, feed: FeedSpec, times: Range) -
         if piece.min_time < times[1] and piece.max_time >= times[0]
     ]
     return pa.concat_tables(found) if found else None
+
+
+def about_history(rows: pa.Table | pa.RecordBatch) -> Bools:
+    """Say which rows were not seen when they came, but when history was answered."""
+    found: Bools = task_of_row(rows.column("_key").to_numpy()) == BACKFILL_TASK
+    return found
 
 
 def _store(manifest: Manifest, feed: FeedSpec, kind: str) -> StoreState | None:

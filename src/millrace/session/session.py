@@ -28,7 +28,6 @@ from millrace.connectors.sinks.parquet import ParquetSink
 from millrace.connectors.sinks.sink import FanOut, Sink
 from millrace.engine.backend import Binding, Run
 from millrace.engine.changing import changed
-from millrace.engine.decide import horizons
 from millrace.engine.delivery import Delivery
 from millrace.engine.epoch import Engine
 from millrace.engine.feeds import FeedSpec
@@ -38,7 +37,7 @@ from millrace.engine.registry import Registry
 from millrace.engine.settings import Settings
 from millrace.engine.sink_status import SinkStatus
 from millrace.engine.statistics import EpochStatistics
-from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_specs
+from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store
 from millrace.engine.streams import StreamSpec
 from millrace.engine.sysstream import NAME as SYSSTREAM
 from millrace.errors import PlanError
@@ -48,9 +47,11 @@ from millrace.plan.bind import bind_selection
 from millrace.plan.nodes import Selection
 from millrace.plan.relations import Relation, StreamOf
 from millrace.reading.answers import no_answers
+from millrace.reading.unexpired import unexpired
 from millrace.schema import Schema, type_named
 from millrace.session.arguments import (
     ids_of,
+    names_of,
     require_asked,
     require_not_reserved,
     require_sink,
@@ -59,8 +60,10 @@ from millrace.session.arguments import (
 )
 from millrace.session.backends import backend_for
 from millrace.session.declaring import columns_of, declare_stream
+from millrace.session.dry_run import DryRun, Limits, dry_run
 from millrace.session.following import Following
 from millrace.session.keeping import Keeping
+from millrace.session.life import Life
 from millrace.session.query import Query
 from millrace.session.registration import Registration
 from millrace.session.relations import declare_table, declare_view
@@ -68,10 +71,8 @@ from millrace.session.table import Table
 from millrace.session.telling import tell_of_itself
 from millrace.session.template import Template
 from millrace.state.fence import Fence
-from millrace.state.merge import LAST_TIME
 from millrace.state.root import Root
 from millrace.state.run_store import RunStore
-from millrace.state.store import scan
 from millrace.time import Clock, WallClock, to_micros
 
 if TYPE_CHECKING:
@@ -150,12 +151,12 @@ class Session:
         require_not_reserved(name)
         spec = StreamSpec(
             name,
-            columns_of(self._backend, name, source, schema, json, [partition, *_names(order)]),
+            columns_of(self._backend, name, source, schema, json, [partition, *names_of(order)]),
             time,
             to_micros(delay),
             partition,
-            _names(order),
-            _names(key),
+            names_of(order),
+            names_of(key),
             None if retain is None else to_micros(retain),
             None if idle is None else to_micros(idle),
             json,
@@ -198,7 +199,7 @@ class Session:
         key
             The columns that no two rows may have in common, if there are such.
         """
-        return declare_table(self, name, columns, _names(key))
+        return declare_table(self, name, columns, names_of(key))
 
     def standing_table(self, name: str) -> Table:
         """Return a handle on a table by its name."""
@@ -218,7 +219,7 @@ class Session:
         """Forget a view; no other view may read it any more."""
         self.change({"do": "drop view", "name": name})
 
-    def query(
+    def query(  # noqa: PLR0913  as many words as SQL's
         self,
         asked: str | Selection | Relation | StreamOf,
         *,
@@ -227,6 +228,9 @@ class Session:
         keep: int | None = None,
         retain: str | int | None = None,
         policy: str | None = None,
+        history: str | int | None = None,
+        partial: bool = False,
+        ttl: str | int | None = None,
         unbounded: bool = False,
     ) -> Query:
         """Register a standing query; it is durable on return and runs from the next epoch on.
@@ -252,17 +256,24 @@ class Session:
             stream once for all queries, and for each query which rows are its answers; `"eager"`
             stores answers as rows of their own; `"none"` stores nothing for the query, which is
             asked anew of the rows that the stream retains. The answers are the same.
+        history
+            How far back before its birth the query sees what its streams retain, such as
+            `"1 hour"`. Its answers to that come first and are marked (`_backfill`); more than is
+            retained is refused, unless the history may be `partial`.
+        ttl
+            How long the query lives, by the wall clock.
         unbounded
             Whether the query may remember more and more for as long as it runs, such as a join
             of streams without windows. Otherwise such a query is refused.
         """
         require_asked(asked)
         keeping = Keeping.asked(keep, retain, policy)
+        life = Life.asked(history, ttl, partial=partial)
         return self._registration.query(
-            asked, name=name, into=into, keeping=keeping, unbounded=unbounded
+            asked, name=name, into=into, keeping=keeping, life=life, unbounded=unbounded
         )
 
-    def queries(
+    def queries(  # noqa: PLR0913  as many words as SQL's
         self,
         texts: Sequence[str | Selection],
         *,
@@ -271,6 +282,9 @@ class Session:
         keep: int = 0,
         retain: str | int | None = None,
         policy: str | None = None,
+        history: str | int | None = None,
+        partial: bool = False,
+        ttl: str | int | None = None,
     ) -> list[int]:
         """Register many queries into one feed, all or none; return their ids.
 
@@ -280,9 +294,10 @@ class Session:
         for each in texts:
             require_asked(each)
         keeping = Keeping.asked(keep, retain, policy)
-        return self._registration.queries(texts, into=into, names=names, keeping=keeping)
+        life = Life.asked(history, ttl, partial=partial)
+        return self._registration.queries(texts, into=into, names=names, keeping=keeping, life=life)
 
-    def template(
+    def template(  # noqa: PLR0913  as many words as SQL's
         self,
         name: str,
         text: str | Relation | StreamOf,
@@ -291,6 +306,9 @@ class Session:
         keep: int = 0,
         retain: str | int | None = None,
         policy: str | None = None,
+        history: str | int | None = None,
+        partial: bool = False,
+        ttl: str | int | None = None,
         unbounded: bool = False,
         **more: str,
     ) -> Template:
@@ -309,6 +327,8 @@ class Session:
             How many rows of answers are kept for readers, beside what sinks get.
         retain, policy
             For how long answers are kept instead, and how; see `query`.
+        history, partial, ttl
+            How far back its queries see, and how long the template lives; see `query`.
         unbounded
             Whether its queries may remember more and more for as long as they run.
         """
@@ -316,8 +336,9 @@ class Session:
             require_text("the text of a template", text)
         declared = {**(parameters or {}), **more}
         keeping = Keeping.asked(keep, retain, policy)
+        life = Life.asked(history, ttl, partial=partial)
         return self._registration.template(
-            name, text, declared, keeping=keeping, unbounded=unbounded
+            name, text, declared, keeping=keeping, life=life, unbounded=unbounded
         )
 
     def standing(self, name: str) -> Query | Template:
@@ -359,6 +380,10 @@ class Session:
         self._run = self._backend.start(self.engine, self._bindings, self._functions)
         return self._run
 
+    def now(self) -> int:
+        """Return what time it is, by the clock that the session goes by, in us."""
+        return self._clock.now()
+
     def change(self, *changes: dict[str, Any]) -> None:
         """Record changes of the registry, all or none, and let them take effect soon."""
         self.record(list(changes))
@@ -392,6 +417,16 @@ class Session:
         from millrace.session.script import Script  # noqa: PLC0415  the language is slow to import
 
         return list(Script(self).run(text))
+
+    def dry_run(
+        self, text: str, history: str | int | None = None, *, limits: Limits | None = None
+    ) -> DryRun:
+        """Say what a query would have answered over what its streams retain; nothing is registered.
+
+        Tried are the rows of the last `history`, such as `"1 hour"`, or all; within the limits.
+        """
+        require_text("the text of a query", text)
+        return dry_run(self, text, history, limits)
 
     def make_source(
         self, kind: str, options: dict[str, Any], stream: str, schema: Schema
@@ -482,22 +517,13 @@ class Session:
         return Engine(root, store, registry, delivery, settings, clock)
 
     def _table(self, store: str) -> pa.Table:
-        """Return the rows of a store that have not expired, whether merged away yet or not."""
-        engine = self.engine
-        manifest, catalog = engine.manifest, engine.registry.catalog
-        state = manifest.stores.get(store)
-        if state is None:
-            return dict(store_specs(catalog))[store].schema.empty_table().drop_columns(["_key"])
-        horizon = horizons(manifest, catalog, engine.settings.keep_rejected, self._clock.now())
-        times = (horizon[store], LAST_TIME) if store in horizon else None
-        return scan(self._root, state, times=times).drop_columns(["_key"])
+        """Return the rows of a store that have not expired."""
+        engine, now = self.engine, self._clock.now()
+        catalog, keep = engine.registry.catalog, engine.settings.keep_rejected
+        return unexpired(self._root, engine.manifest, catalog, store, keep, now)
 
     def _require_functions(self) -> None:
         catalog = self.engine.registry.catalog
         for family in catalog.families.values():
             schema = catalog.stream(family.selection.stream).schema
             bind_selection(family.selection, schema, self._function_types)
-
-
-def _names(given: str | Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
