@@ -129,7 +129,7 @@ def interval(folder: Path) -> list[Figure]:
     at = 1 << 15
     return [
         Figure(
-            f"Table 2: {count} intervals, {NAMES[policy]}",
+            f"Table 2: {count} interval{'s' if count > 1 else ''}, {NAMES[policy]}",
             found[count][policy][at],
             "reported",
             None,

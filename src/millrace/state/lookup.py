@@ -105,9 +105,10 @@ class Block:
 
     def select(self, columns: tuple[str, ...]) -> pa.RecordBatch:
         """Return the rows with some columns; those last asked for are remembered."""
-        if self._selected[0] != columns:
-            self._selected = columns, self.rows.select(columns)
-        return self._selected[1]
+        known = self._selected  # read once: others may look up at the same time
+        if known[0] != columns:
+            known = self._selected = columns, self.rows.select(columns)
+        return known[1]
 
     def places(self, keys: Keys) -> NDArray[np.int64]:
         """Return the places of the rows of some keys, at most one each, within their fences."""
