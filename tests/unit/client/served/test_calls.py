@@ -304,6 +304,14 @@ def test_streams_are_dropped(client: millrace.Client, stream: str) -> None:
     assert stream not in [each["name"] for each in client.streams()]
 
 
+def test_following_ends_soon_after_nothing_has_come(client: millrace.Client, stream: str) -> None:
+    query = client.query(f"SELECT price FROM {stream}", name=name())
+    began = time.monotonic()
+
+    assert list(query.changes(timeout=0.3)) == []
+    assert 0.3 <= time.monotonic() - began < 5
+
+
 def test_asyncio_does_the_same(server: ServerProcess) -> None:
     stream, query = name(), name()
 
