@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from millrace.client.declarations import DURATIONS, duration_text
 from millrace.client.json_rows import json_value, table_of_lists
 from millrace.client.reply import Reply
 from millrace.client.request import (
@@ -32,7 +33,7 @@ from millrace.client.request import (
 from millrace.client.result import Result
 from millrace.engine.given_rows import Rows, table_of
 from millrace.errors import PlanError, UnknownNameError
-from millrace.time import print_duration, print_instant, to_instant, to_micros
+from millrace.time import print_instant, to_instant
 
 Given = TypeVar("Given")
 Call: TypeAlias = Generator[Request, Reply, Given]
@@ -205,17 +206,20 @@ def instant(moment: Moment | None) -> str | None:
     return None if moment is None else print_instant(to_instant(moment))
 
 
-def _spelt(fields: Mapping[str, object]) -> Document:
-    """Spell durations as the server reads them."""
-    words = {name: value for name, value in fields.items() if name in ("ttl", "history", "retain")}
-    return {
-        **fields,
-        **{name: _duration(value) for name, value in words.items()},
+def retain(stream: str, duration: Duration) -> Call[Document]:
+    """Keep the history of a stream for another while."""
+    body = {"retain": duration_text(duration)}
+    return (yield from document(send("PATCH", path_of("streams", stream), body, repeatable=True)))
+
+
+def _spelt(fields: Mapping[str, Any]) -> Document:
+    """Spell durations as the server reads them; a number is of microseconds, as in a session."""
+    durations = {
+        name: duration_text(value)
+        for name, value in fields.items()
+        if name in DURATIONS and value is not None
     }
-
-
-def _duration(value: object) -> object:
-    return print_duration(to_micros(value)) if isinstance(value, timedelta) else value
+    return {**fields, **durations}
 
 
 def _outcome(found: Mapping[str, Any]) -> Outcome:

@@ -205,6 +205,27 @@ def test_a_query_without_a_name_has_a_handle(client: millrace.Client, stream: st
     query.drop()
 
 
+@pytest.mark.parametrize("policy", ["lazy", "eager", "none", None])
+def test_answers_are_kept_for_a_while(
+    client: millrace.Client, stream: str, policy: str | None
+) -> None:
+    text = f"SELECT price FROM {stream} WHERE price > 1"
+    query = client.query(text, name=name(), retain=timedelta(hours=1), policy=policy)
+    client.queries([text], into=f"f_{stream}", names=[name()], retain="1 hour", policy=policy)
+
+    client.push(stream, rows_at(1, 2, 3))
+    until(lambda: len(query.results()), 2)
+
+    assert query.results()["price"].to_pylist() == [2, 3]
+
+
+def test_a_stream_retains_its_rows_for_another_while(client: millrace.Client, stream: str) -> None:
+    client.retain(stream, "20 hours")
+
+    [found] = [each for each in client.streams() if each["name"] == stream]
+    assert found["retain"] == "20 hours"
+
+
 def test_templates(client: millrace.Client, stream: str) -> None:
     text = f"SELECT symbol, price FROM {stream} WHERE symbol = :sym AND price > :low"
     alert = client.template(name(), text, sym="text", low="double")
