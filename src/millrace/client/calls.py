@@ -120,8 +120,16 @@ def queries(
 
 def add_queries(asked: Sequence[Mapping[str, Any]]) -> Call[list[int]]:
     """Register many queries, all or none; this may be repeated if all have names."""
-    body = {"add": [given(**_spelt(each)) for each in asked]}
-    named = all("name" in each for each in body["add"])
+    listed = [given(**_spelt(each)) for each in asked]
+    lives = {each.pop("ttl", None) for each in listed}
+    if len(lives) > 1:
+        raise PlanError(
+            "queries that are added together live for different times",
+            detail=f"They are {', '.join(sorted(map(str, lives)))}.",
+            hint="Give all of them the same ttl, or add them apart.",
+        )
+    body = {"add": listed, **given(ttl=lives.pop() if lives else None)}
+    named = all("name" in each for each in listed)
     found = yield from document(send("POST", path_of("queries", "bulk"), body, repeatable=named))
     return [int(one) for one in found["ids"]]
 

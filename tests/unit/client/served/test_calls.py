@@ -149,8 +149,9 @@ def test_many_queries_come_and_go(client: millrace.Client, stream: str) -> None:
     names = [f"{stream}_{number}" for number in range(25)]
     texts = [f"SELECT symbol FROM {stream} WHERE price > {number}" for number in range(25)]
 
-    ids = client.queries(texts, into=f"feed_{stream}", names=names, keep=100)
+    ids = client.queries(texts, into=f"feed_{stream}", names=names, keep=100, ttl="1 day")
     listed = list(client.find_queries(stream + "_"))
+    assert all(each["expires"] for each in listed)
     page = client.query_page(stream + "_", limit=10)
 
     assert len(set(ids)) == 25
@@ -176,6 +177,10 @@ def test_one_of_many_that_is_wrong_adds_none(client: millrace.Client, stream: st
 
     with pytest.raises(MillraceError):
         client.queries([good, "SELECT nothing FROM nowhere"], names=names, into=f"f_{stream}")
+
+    apart = [{"sql": good, "name": "a", "ttl": "1 day"}, {"sql": good, "name": "b"}]
+    with pytest.raises(PlanError, match="live for different times"):
+        client.add_queries(apart)
 
     assert client.query_page(f"{stream}_")["total"] == 0
 
