@@ -165,8 +165,8 @@ def test_a_tail_goes_on_behind_its_cursor_file(
 ) -> None:
     name, kept = f"q_{stream}", tmp_path / "cursor"
     assert main(["query", "add", f"SELECT price FROM {stream}", "--name", name]) == 0
-    tail = ["query", "tail", name, "--cursor-file", str(kept), "--timeout", "3"]
-    pushing = threading.Timer(1.5, lambda: push(server, stream, 1, 2))
+    tail = ["query", "tail", name, "--cursor-file", str(kept), "--timeout", "2"]
+    pushing = threading.Timer(1, lambda: push(server, stream, 1, 2))
     pushing.start()
 
     assert main([*tail, "--json"]) == 0

@@ -18,8 +18,11 @@ from millrace.client.handles import RemoteQuery, RemoteTable, RemoteTemplate
 
 LACKING: dict[type, dict[str, str]] = {
     millrace.Session: {
+        "allowed": "quotas are checked in the engine's process",
+        "bind": "a source is bound in the engine's process",
         "change": "an entry of the registry is the engine's own",
         "engine": "the engine is in another process",
+        "fed_by_hand": "a server runs epochs by itself",
         "followers": "a template that follows a file does so in the engine's process",
         "function": "functions come from the operator only",
         "function_types": "functions come from the operator only",
