@@ -133,10 +133,10 @@ class Drawn:
 
     async def refresh(self) -> None:
         """Ask for what is new, and draw it."""
-        graph = self._graph
-        answer = await self._live.asked.sql(self._live.who, graph.text, since=self._newest)
-        if graph is not self._graph:
-            return  # meanwhile it is another one
+        graph, since = self._graph, self._newest
+        answer = await self._live.asked.sql(self._live.who, graph.text, since=since)
+        if graph is not self._graph or since != self._newest:
+            return  # meanwhile it is another one, or another call was quicker
         fresh = lines_of(answer)
         for name, points in fresh.items():
             self._lines.setdefault(name, []).extend(points)

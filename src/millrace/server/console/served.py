@@ -7,7 +7,7 @@ engine for anything. A tenant is told of the engine as a whole and of its own qu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -63,6 +63,7 @@ class Served:
 
     def __init__(self, service: Service, gate: Gate) -> None:
         self._service, self._gate = service, gate
+        self._last = _Last()
 
     async def who(self, token: str) -> Visitor | None:
         """Return whose token it is; an empty one is for a demonstration on loopback."""
@@ -156,7 +157,7 @@ class Served:
         """Answer one SELECT; what reads only SysStream is answered here."""
         principal, parsed = _principal(who), query_of(text)
         if {each.name for each in names_read(parsed)} == {NAME}:
-            held = _TellingHeld(self._service.reader, principal, since)
+            held = _TellingHeld(self._service.reader, principal, since, self._last)
             return await asyncio.to_thread(_answered, parsed, held)
         outcomes = await self._service.sql(principal, text)
         if len(outcomes) != 1 or outcomes[0].table is None:
@@ -185,6 +186,20 @@ class Served:
         await self._service.retain(_principal(who), stream, duration)
 
 
+class _Last:
+    """The rows that were last read: the graphs of a page mostly ask for the same."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[object, pa.Table] | None = None
+
+    def read(self, key: object, read: Callable[[], pa.Table]) -> pa.Table:
+        """Return what was read for this key, or read it now."""
+        kept = self._kept  # once: others may read beside us
+        if kept is None or kept[0] != key:
+            kept = self._kept = key, read()
+        return kept[1]
+
+
 class _TellingHeld:
     """What SysStream retains, as far as somebody may know it, and nothing else."""
 
@@ -192,9 +207,9 @@ class _TellingHeld:
     functions: Mapping[str, Function] = {}
     function_types: Mapping[str, pa.DataType] = {}
 
-    def __init__(self, reader: Reader, who: Principal, since: int | None) -> None:
+    def __init__(self, reader: Reader, who: Principal, since: int | None, last: _Last) -> None:
         self._manifest, self._catalog = reader.manifest, reader.catalog
-        self._root, self._who, self._since = reader.root, who, since
+        self._root, self._who, self._since, self._last = reader.root, who, since, last
 
     def columns(self, name: str) -> Schema | None:
         """Return the columns of the stream."""
@@ -209,7 +224,10 @@ class _TellingHeld:
         """Return its rows of [begin, end), after the instant that is known already."""
         if self._since is not None:
             begin = max(self._since + 1, self._since + 1 if begin is None else begin)
-        rows = history(self._root, self._manifest, self._catalog, name, begin, end)
+        rows = self._last.read(
+            (self._manifest.epoch, begin, end),
+            lambda: history(self._root, self._manifest, self._catalog, name, begin, end),
+        )
         return rows if self._who.operator else self._own(rows)
 
     def unknown(self, name: str) -> tuple[str, str]:
