@@ -25,27 +25,22 @@ def say(text: str) -> None:
 def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
     torturer = Torturer(tmp_path, seed=seed, say=lambda text: say(f"seed {seed}: {text}"))
-    parts = ["worker", "worker", "daemon", "worker", "source", "worker", "worker", "daemon"]
-    in_parts = tuple(Blow(kind, 3 * at // 2) for at, kind in enumerate(parts))
+    # To kill a part costs an epoch that is run again, a driver the start of Spark.
+    parts = ["worker", "worker", "daemon", "source", "worker", "worker", "daemon"] * 2
+    in_parts = tuple(Blow(kind, at) for at, kind in enumerate(parts[:12]))
+    in_tasks = ("step.computed=segfault@2", "route.after=kill@3", "hop.after=kill@2")
+    in_driver = (
+        "commit.before=kill@2",
+        "deliver.promised=kill@2",
+        "log.before=full@3",  # no kill, but the supervisor has to start the query again
+    )
+    drivers = (Blow("driver", -1), Blow("driver", 4), Blow("driver", 8), Blow("jvm", 12))
+    executors = (Blow("between", -1), Blow("executor", 4), Blow("executor", 9))
 
     torturer.run_in_peace()
     _check_the_quiet_run(tmp_path / "run1" / "out")
-    torturer.run_under(Schedule(in_parts))
-    drivers = tuple(Blow("driver", epoch) for epoch in (-1, 2, 5, 8))
-    torturer.run_under(Schedule((*drivers, Blow("jvm", 11))))
-    torturer.run_under(
-        Schedule(
-            points=(
-                "step.computed=segfault@2",
-                "route.after=kill@3",
-                "hop.after=kill@2",
-                "commit.before=kill@4",
-                "deliver.promised=kill@2",
-                "log.before=full@3",  # no kill, but the supervisor has to start the query again
-            )
-        )
-    )
-    executors = (Blow("between", -1), Blow("executor", 4), Blow("executor", 9))
+    torturer.run_under(Schedule(in_parts, in_tasks))
+    torturer.run_under(Schedule(drivers, in_driver))
     torturer.run_under(Schedule(executors, ("hop.before=hang@1",), CLUSTER))
 
     tally = torturer.tally

@@ -16,9 +16,9 @@ Nobody is let in without a token, see `millrace token`; --demo lets everybody in
 machine. Statements over HTTP name files only in the directories of --allow-path.
 
 examples:
+  millrace serve --root /tmp/try --local --demo
   millrace token add --root /var/lib/alerts --role admin
   millrace serve app.sql --root /var/lib/alerts --gateways 2
-  millrace serve --root /tmp/try --local --demo
 """
 
 

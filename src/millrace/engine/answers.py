@@ -4,7 +4,8 @@
                                                         ─► sets     one for each row
     counts, added up over the epoch's batches           ─► counts   one for each query
 
-Only what somebody wants is computed: a feed of which nobody wants rows costs no row.
+Answers that wait to be asked for are gathered before (`engine.gathering`). Only what somebody wants
+is computed: a feed of which nobody wants rows costs no row.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow as pa
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.gathering import Gathering
 from millrace.engine.outgoing import Outgoing
 from millrace.engine.population import Qids
 from millrace.engine.tally import Failure
@@ -41,13 +43,24 @@ class Answers:
         catalog: Catalog,
         decision: Decision,
         outgoing: Outgoing,
+        gathering: Gathering,
         functions: Mapping[str, Function],
     ) -> None:
         self._catalog, self._decision, self._outgoing = catalog, decision, outgoing
+        self._gathering = gathering
         self._functions = functions
         self._matcher = Matcher(sources, functions, decision.access)
         self._runs = [each.run for each in sources]
-        self._wanted = [self._slots_wanted(run, "rows", "sets") for run in self._runs]
+        self._told = [self._slots_wanted(run, "rows", "sets") for run in self._runs]
+        self._wanted = [
+            _either(told, gathering.slots(run))
+            for told, run in zip(self._told, self._runs, strict=True)
+        ]
+        self._silent = {
+            run.name
+            for told, run in zip(self._told, self._runs, strict=True)
+            if told is not None and not told.any()
+        }
         self._counted = [self._slots_wanted(run, "counts") for run in self._runs]
         self._sets: dict[tuple[str, str], list[_Matched]] = {}
         self._failures: dict[int, Failure] = {}
@@ -63,18 +76,26 @@ class Answers:
                 self._match(_Batch(piece, times[first:stop], late[first:stop]))
                 first = stop
                 yield
+        elif self._gathering.everything:
+            self._gathering.close(rows, times, late)
         if any(mask is None or mask.any() for mask in self._counted):
             self._matcher.count(rows, self._counted)
         self._note_failures(times)
 
     def _match(self, batch: _Batch) -> None:
         for pairs in self._matcher.pairs(batch.rows, self._wanted):
+            noted = self._gathering.note(pairs)
+            if pairs.run.name in self._silent:
+                self._outgoing.n_results += noted
+                continue
             for matched in self._parted(pairs):
                 self._send(matched, batch)
+        self._gathering.close(batch.rows, batch.times, batch.late)
         self._send_sets(batch)
 
     def finish(self) -> None:
-        """Send the counts."""
+        """Send the counts, and what was gathered."""
+        self._gathering.finish()
         for number, run in enumerate(self._runs):
             counted, counts = self._matcher.counts(number, self._counted[number])
             for feed, at in _by_feed(run, counted):
@@ -96,6 +117,9 @@ class Answers:
         for feed, families, at in _by_answer(pairs):
             spec = self._catalog.feeds.get(feed)
             if spec is None:
+                continue
+            if not self._forms(feed):
+                self._outgoing.n_results += pairs.slots[at].size
                 continue
             stored, slots = run.families[families[0]], pairs.slots[at]
             parameters, alike = None, stored.projection
@@ -245,3 +269,8 @@ def _parts(run: IndexRun, slots: Ints32, groups: list[list[int]]) -> Iterator[tu
     bounds = [*first.tolist(), order.size]
     for nth, number in enumerate(present.tolist()):
         yield number, order[bounds[nth] : bounds[nth + 1]]
+
+
+def _either(told: Bools | None, gathered: Bools | None) -> Bools | None:
+    """Mark the slots that are marked in one of two ways; None is all of them, or none gathered."""
+    return told if told is None or gathered is None else told | gathered

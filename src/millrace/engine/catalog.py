@@ -50,6 +50,8 @@ class Catalog:
     """Of each family with a plan, the changes of the registry that brought its queries."""
     planned: tuple[str, ...] = ()
     """The feeds that have a plan: there may be many others, which nobody need go through."""
+    retained: tuple[str, ...] = ()
+    """The feeds whose answers are kept for some time; likewise."""
 
     @property
     def file(self) -> str:
@@ -215,7 +217,14 @@ class Catalog:
         numbered = replace(feed, number=self.next_number)
         feeds = {**self.feeds, feed.name: numbered}
         planned = self.planned if feed.plan is None else (*self.planned, feed.name)
-        return replace(self, feeds=feeds, planned=planned, next_number=self.next_number + 1)
+        retained = self.retained if feed.retain is None else (*self.retained, feed.name)
+        return replace(
+            self,
+            feeds=feeds,
+            planned=planned,
+            retained=retained,
+            next_number=self.next_number + 1,
+        )
 
     def _without_feed(self, name: str) -> Catalog:
         self.feed(name)
@@ -223,7 +232,8 @@ class Catalog:
         gone = set(self.families_of(name))
         families = {key: each for key, each in self.families.items() if key not in gone}
         planned = tuple(each for each in self.planned if each != name)
-        return replace(self, feeds=feeds, planned=planned, families=families)
+        retained = tuple(each for each in self.retained if each != name)
+        return replace(self, feeds=feeds, planned=planned, retained=retained, families=families)
 
     def _with_queries(self, family: Family, n_rows: int) -> Catalog:
         feed = self.feed(family.feed)
@@ -280,6 +290,7 @@ class Catalog:
             table_files=table_files,
             born={name: tuple(each) for name, each in spelt.get("born", {}).items()},
             planned=tuple(each.name for each in feeds if each.plan is not None),
+            retained=tuple(each.name for each in feeds if each.retain is not None),
         )
 
 

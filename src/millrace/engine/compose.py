@@ -18,6 +18,7 @@ from millrace.engine.decision import Decision
 from millrace.engine.plan_stores import is_spread
 from millrace.engine.progress import Progress, can_begin, earliest, frontier
 from millrace.engine.receipt import Receipt, Written
+from millrace.engine.retention import grown, spanned
 from millrace.engine.stores import store_specs
 from millrace.engine.streams import SYSSTREAM
 from millrace.engine.tally import Tally, advanced
@@ -72,6 +73,7 @@ def compose(
             "reaches": _reaches(manifest, catalog, ordered),
             **_verdicts(manifest, suspended),
             "counts": _counts(manifest, tallies),
+            "catalog": decision.catalog,
         },
     )
 
@@ -146,6 +148,7 @@ def _facts(
     ]
     return {
         "clock": decision.clock,
+        "spans": _spans(manifest, catalog, decision, tallies, marks),
         **_of_plans(catalog, decision, Progress(marks, progress.earliest)),
         "clocks": clocks,
         "watermarks": marks,
@@ -155,6 +158,23 @@ def _facts(
         "query": decision.identity.query,
         "digests": digests[-facts.N_DIGESTS :],
     }
+
+
+def _spans(
+    manifest: Manifest,
+    catalog: Catalog,
+    decision: Decision,
+    tallies: list[Tally],
+    marks: Mapping[str, int],
+) -> dict[str, list[list[int]]]:
+    """Return the least times of epochs, of streams whose answers are retained."""
+    known, found = facts.spans(manifest, catalog), {}
+    for stream, longest in spanned(catalog).items():
+        times = [each.least for each in tallies if each.stream == stream and each.least is not None]
+        horizon = marks[stream] - longest if stream in marks else None
+        least = min(times, default=None)
+        found[stream] = grown(known.get(stream, ()), decision.identity.epoch, least, horizon)
+    return found
 
 
 def _of_plans(

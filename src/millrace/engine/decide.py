@@ -13,8 +13,17 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision, Identity
 from millrace.engine.keeping import Consumed, kept_merges
 from millrace.engine.plan_stores import element_horizons, element_stores, state_stores
+from millrace.engine.retention import retained
 from millrace.engine.settings import Settings
-from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_specs
+from millrace.engine.stores import (
+    DEAD_LETTERS,
+    found_store,
+    is_found,
+    late_store,
+    rows_store,
+    seen_store,
+    store_specs,
+)
 from millrace.engine.streams import StreamSpec
 from millrace.operators.relational.timed import OPEN
 from millrace.state.cuts import Fences
@@ -71,11 +80,13 @@ def merges(
     wanted = {name for name, _ in store_specs(catalog)}
     stores = {name: each for name, each in manifest.stores.items() if name in wanted}
     total = sum(store.rows for store in stores.values() if not store.queue)
+    found = any(map(is_found, stores))
+    new_rows = max(last.get("rows", 0), last.get("results", 0) if found else 0)
     stored = plan_merges(
         stores,
         fences,
         epoch=manifest.epoch + 1,
-        budget_rows=merge_budget(last.get("rows", 0), total),
+        budget_rows=merge_budget(new_rows, total),
         horizon=horizons(manifest, catalog, settings.keep_rejected, clock),
     )
     return (*stored, *kept_merges(manifest, catalog, consumed))
@@ -92,6 +103,12 @@ def horizons(
     for name, begin in frontiers.items():
         for store, _ in state_stores(catalog.feeds[name], catalog):
             found[store] = begin
+    for name, kept in retained(catalog).items():
+        if name in marks:
+            stream = catalog.streams[name]
+            found[seen_store(stream)] = marks[name] - kept.longest
+            for retain in kept.lazy:
+                found[found_store(stream, retain)] = marks[name] - retain
     for stream in catalog.streams.values():
         found[late_store(stream)] = clock - keep_rejected
         mark = marks.get(stream.name)

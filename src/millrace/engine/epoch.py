@@ -182,7 +182,7 @@ class Engine:
         """Say which forms of each feed's answers anybody wants: sinks, or readers of rows."""
         wanted = self.delivery.wanted(catalog.feeds)
         for name, feed in catalog.feeds.items():
-            if feed.keep and "rows" not in wanted[name]:
+            if feed.stores_rows and "rows" not in wanted[name]:
                 wanted[name] = [*wanted[name], "rows"]
         for name in catalog.planned:
             if self._paused(name):

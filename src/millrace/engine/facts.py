@@ -10,6 +10,8 @@ entered      number of a feed -> the first epoch whose rows its plan sees
 taken        number of a feed -> the last change of the registry whose tables its plan has seen
 earliest     number of a feed -> the least time of what waits for a plan that has not begun, us
 births       number of a feed -> which queries of its family began together, and what they have seen
+spans        stream -> the least times of epochs, by which readers know whether they missed rows
+catalog      the file of the catalog that the epoch ran under
 reaches      number of a feed -> how far back its plan reads elements, where its queries say so, us
 suspended    query id -> why and since when it does not run
 query        Spark's id of the streaming query that this root belongs to
@@ -43,6 +45,11 @@ def watermarks(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
 def seen(manifest: Manifest, catalog: Catalog) -> Clocks:
     """Return when each source partition last had rows."""
     return _of_streams("seen", manifest, catalog)
+
+
+def spans(manifest: Manifest, catalog: Catalog) -> dict[str, list[list[int]]]:
+    """Return the least times of the epochs of streams whose answers are retained."""
+    return _of_streams("spans", manifest, catalog)
 
 
 def frontiers(manifest: Manifest, catalog: Catalog) -> dict[str, int]:

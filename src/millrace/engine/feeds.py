@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import pyarrow as pa
 
@@ -24,16 +24,21 @@ from millrace.plan.nodes import Selection
 from millrace.schema import type_name
 
 Kind: TypeAlias = Literal["query", "template", "shared"]
+Policy: TypeAlias = Literal["lazy", "eager", "none"]
+"""How answers are kept: as sets of rows, as rows of their own, or not at all but found again."""
+
+POLICIES: tuple[Policy, ...] = get_args(Policy)
 
 KEPT_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class FeedSpec:
-    """A feed: its stream, the columns of its answers, and how many rows are kept for readers.
+    """A feed: its stream, the columns of its answers, and what of them is kept for readers.
 
-    `parameters` are the names and types that a template declares. A query that is more than a
-    selection has a `plan`, and `stream` is the first that it reads.
+    That is the newest `keep` rows, or what is not older than `retain`, in us; in the latter case
+    `policy` says how. `parameters` are the names and types that a template declares. A query that
+    is more than a selection has a `plan`, and `stream` is the first that it reads.
     """
 
     name: str
@@ -45,6 +50,8 @@ class FeedSpec:
     text: str = ""
     number: int = 0
     plan: PlanSpec | None = None
+    retain: int | None = None
+    policy: Policy = "eager"
 
     def __post_init__(self) -> None:
         check_name("query", self.name)
@@ -64,10 +71,21 @@ class FeedSpec:
         """Whether rows of several queries meet in it."""
         return self.kind != "query"
 
+    @property
+    def kept(self) -> bool:
+        """Whether any answers are kept for readers."""
+        return bool(self.keep) or self.retain is not None
+
+    @property
+    def stores_rows(self) -> bool:
+        """Whether its answers are stored as rows of their own, beside what sinks want."""
+        return bool(self.keep) or (self.retain is not None and self.policy == "eager")
+
     def to_json(self) -> dict[str, Any]:
         """Spell the feed as JSON."""
         answer = [[each.name, _type_name(each.type)] for each in self.answer]
-        plain = {name: getattr(self, name) for name in ("name", "stream", "kind", "keep", "text")}
+        names = ("name", "stream", "kind", "keep", "retain", "policy", "text")
+        plain = {name: getattr(self, name) for name in names}
         plan = None if self.plan is None else self.plan.to_json()
         more = {"parameters": self.parameters, "number": self.number, "plan": plan}
         return {**plain, "answer": answer, **more}

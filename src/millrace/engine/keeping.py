@@ -1,11 +1,12 @@
-r"""How long answers are kept: until every sink has them, and for readers the newest of each feed.
+r"""How long rows of answers are kept: until every sink has them, and for readers as long as asked.
 
     queue of a feed   [merged] [merged]  0 1 2 3 4 5 6 7      runs of epochs, the newest last
                       \_ old _/\__ settled __/\_ awaited _/
                                        newest `keep` rows of the feed
 
 What sinks still await is left alone. What they have passed is *settled* as long as it belongs to
-the newest rows that the feed keeps for readers. What is *old* is dropped.
+the newest rows that the feed keeps for readers, or to those that are within its retention. What is
+*old* is dropped.
 
 A feed with few answers keeps those of thousands of epochs, each in the file of its commit. So
 neighbouring settled runs are merged, 16 of a level into one of the next (fewer if they make it
@@ -13,22 +14,26 @@ full), or what there is once a commit file has been held for 64 epochs. Sinks ne
 merged: it was settled before.
 
 Bounds, which tests assert: beside what sinks await there are at most `keep` rows, a quarter more
-and one epoch's; about 16 runs a level; at most 64 merges an epoch. A row is rewritten once a
-level, and when its file has been held for too long.
+and one epoch's (what is retained by time goes when all of its run has expired); about 16 runs a
+level; at most 64 merges an epoch. A row is rewritten once a level, and when its file has been held
+for too long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from weakref import WeakKeyDictionary
 
 from millrace.connectors.sinks.sink import FanOut
+from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
+from millrace.engine.feeds import FeedSpec
+from millrace.engine.retention import horizon_of
 from millrace.engine.stores import answer_store, answers_in
-from millrace.state.expiry import overdue
+from millrace.state.expiry import expired, overdue
 from millrace.state.manifest import Manifest, Run, StoreState
 from millrace.state.merge import MergeInput, MergeStep
 
@@ -40,11 +45,15 @@ FEWEST_FULL = 4
 MOST_RUNS = 1_024
 MOST_ROWS = 65_536
 MOST_MERGES = 64
+ENDLESS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The runs of a queue that no sink waits for, the oldest first; `keep` rows are kept."""
+    """The runs of a queue that no sink waits for, the oldest first; `keep` rows are kept.
+
+    Where answers are retained by time, that is `ENDLESS`.
+    """
 
     old: tuple[Run, ...]
     settled: tuple[Run, ...]
@@ -76,23 +85,33 @@ def kept_merges(manifest: Manifest, catalog: Catalog, consumed: Consumed) -> tup
 
 def passed_runs(manifest: Manifest, catalog: Catalog, consumed: Consumed) -> dict[str, Kept]:
     """Part the runs of answers that every sink has passed, by store."""
-    keeping = {answer_store(feed, "rows"): feed.keep for feed in catalog.feeds.values()}
-    passed = {}
+    keeping = {answer_store(feed, "rows"): feed for feed in catalog.feeds.values()}
+    passed, marks = {}, facts.watermarks(manifest, catalog)
     for store, state in manifest.stores.items():
         found = answers_in(store)
         if found is not None and state.runs:
             fan_out, feed = found
             stop, needed = state.runs[-1].epoch + 1, consumed(feed, fan_out)
             before = stop if needed is None else min(needed, stop)
-            passed[store] = _kept(state, before, keeping.get(store, 0))
+            passed[store] = _kept(state, before, keeping.get(store), marks)
     return passed
 
 
 _known: WeakKeyDictionary[StoreState, tuple[int, Kept]] = WeakKeyDictionary()
 
 
-def _kept(state: StoreState, passed: int, keep: int) -> Kept:
-    """Part the runs before the epoch `passed`; what has not changed is not looked at again."""
+def _kept(state: StoreState, passed: int, feed: FeedSpec | None, marks: Mapping[str, int]) -> Kept:
+    """Part the runs before the epoch `passed` as their feed says; one that is gone keeps none."""
+    if feed is not None and feed.retain is not None and feed.policy == "eager":
+        horizon = horizon_of(feed, marks)
+        before = [run for run in state.runs if run.epoch < passed]
+        old = tuple(run for run in before if expired(run, horizon))
+        return Kept(old, tuple(run for run in before if not expired(run, horizon)), ENDLESS)
+    return _newest(state, passed, 0 if feed is None else feed.keep)
+
+
+def _newest(state: StoreState, passed: int, keep: int) -> Kept:
+    """Part runs by how many rows are kept; what has not changed is not looked at again."""
     known = _known.get(state)
     if known is None or (known[0], known[1].keep) != (passed, keep):
         first = _first_kept(state.runs, keep)

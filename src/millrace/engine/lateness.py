@@ -67,6 +67,11 @@ class Lateness:
                 exact = earliest if self._exact else None
                 yield Segment(partition, self._begins[code], newest, exact)
 
+    @property
+    def least(self) -> int | None:
+        """The least time of a punctual row; None if there was none."""
+        return min((each for each in self._earliest if each is not None), default=None)
+
     def _remember(
         self, groups: np.ndarray, times: np.ndarray, late: np.ndarray, newest: np.ndarray
     ) -> None:

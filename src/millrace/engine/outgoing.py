@@ -21,6 +21,7 @@ from millrace.engine.chunk import Chunk, pack_table
 from millrace.engine.decision import Decision
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.stores import (
+    ASKED,
     DEAD_LETTER_COLUMNS,
     DEAD_LETTERS,
     QUERIES,
@@ -111,6 +112,33 @@ class Outgoing:
             mine = table if n_shards == 1 else table.filter(pa.array(owners == shard))
             if mine.num_rows:
                 self._add(shard, kind, name, mine)
+
+    def add_seen(
+        self,
+        store: str,
+        keys: np.ndarray,
+        times: np.ndarray,
+        late: np.ndarray,
+        asked: int,
+        rows: pa.RecordBatch,
+    ) -> None:
+        """Send rows that answers are made of, by their ids; all queries below `asked` stood."""
+        leading = {
+            "_key": pa.array(keys),
+            "_time": pa.array(times),
+            "_late": pa.array(late),
+            ASKED: pa.array(np.full(keys.size, asked, np.uint64)),
+        }
+        self._add(self._any_shard(), kinds.ROWS, store, _table(leading, rows))
+
+    def add_found(self, store: str, sets: pa.Table) -> None:
+        """Send sets of rows, ascending by key, to the shards that own their buckets."""
+        owners = shard_of(sets.column("_key").to_numpy(), self._decision.shards)
+        bounds = np.searchsorted(owners, np.arange(self._decision.n_shards + 1))
+        for shard in range(self._decision.n_shards):
+            mine = sets.slice(bounds[shard], bounds[shard + 1] - bounds[shard])
+            if mine.num_rows:
+                self._add(shard, kinds.ROWS, store, mine)
 
     def add_late(
         self, rows: pa.RecordBatch, places: pa.Array, late: np.ndarray, origin: str

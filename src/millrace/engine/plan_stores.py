@@ -55,9 +55,9 @@ def element_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[ElementStore]:
         spec = catalog.stream(name)
         chosen = FIRST if feed.plan.columns is None else dict(feed.plan.columns)[name]
         column = None if chosen == FIRST else chosen
-        order: Literal["key", "time"] = "key" if name in plan.keyed else "time"
+        order: Literal["key", "time"] = "key" if name in plan.rereading.keyed else "time"
         store = f"elements/{name}.{spec.born}/{column or ''}.{order}"
-        yield ElementStore(store, name, column, order, plan.reaches.get(name, 0))
+        yield ElementStore(store, name, column, order, plan.rereading.reaches.get(name, 0))
 
 
 def element_schema(spec: StreamSpec) -> pa.Schema:
@@ -125,4 +125,4 @@ def remembers_counts(store: str) -> bool:
 
 def is_spread(store: str) -> bool:
     """Say whether the runs of all shards in a store are of different keys, and make one run."""
-    return store.startswith(("rows/", "elements/", "state/"))
+    return store.startswith(("rows/", "elements/", "state/", "found/"))

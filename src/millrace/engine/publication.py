@@ -50,6 +50,8 @@ ROWS_ON_THE_SPOT = 20_000
 DEAD_SHARE = 0.3
 QUERIES = "queries"
 CATALOGS = "catalogs"
+PAUSED = "paused"
+"""The section of a catalog with the ids of queries that are out, but not dropped."""
 
 _logger = logging.getLogger(__name__)
 
@@ -138,6 +140,9 @@ class Publisher:
                     sections.append((masked, np.packbits(out).tobytes()))
                 files.append(IndexFile(block.run.name, masked))
             index[stream] = tuple(files)
+        if population.paused:
+            paused = np.array(sorted(population.paused), np.uint64)
+            sections.append((PAUSED, paused.tobytes()))
         filed = {name: each.publish(self._root) for name, each in state.contents.items()}
         born = {
             name: each.born for name, each in state.contents.items() if isinstance(each, QueryRows)

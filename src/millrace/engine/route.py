@@ -29,6 +29,7 @@ from millrace.engine.answers import Answers
 from millrace.engine.catalog import Catalog
 from millrace.engine.chunk import Chunk
 from millrace.engine.decision import Decision
+from millrace.engine.gathering import Gathering
 from millrace.engine.lateness import Lateness
 from millrace.engine.outgoing import Outgoing
 from millrace.engine.plan_stores import readers_of
@@ -76,7 +77,8 @@ class Router:
         self._lateness = Lateness(spec, decision)
         self._outgoing = Outgoing(spec, task, decision)
         sources = sources_of(root, catalog, decision, spec.name)
-        self._answers = Answers(sources, catalog, decision, self._outgoing, functions)
+        gathering = Gathering(spec, task, catalog, decision, self._outgoing)
+        self._answers = Answers(sources, catalog, decision, self._outgoing, gathering, functions)
         self._readers = readers_of(spec.name, catalog, decision)
         self._others = decision.n_shards if decision.plans and decision.spread else 1
         self._tally = Tally(spec.name)
@@ -112,6 +114,7 @@ class Router:
             results=self._outgoing.n_results,
             sent=self._outgoing.bytes_sent,
             seconds=self._seconds,
+            least=self._lateness.least,
         )
         spelt = json.dumps(tally.to_json()).encode()
         yield self._outgoing.document(kinds.TALLY, spelt)

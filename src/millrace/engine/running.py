@@ -41,7 +41,8 @@ from millrace.kernels.sorted_keys import distinct
 from millrace.operators.canonical import canonical_order
 from millrace.operators.keys import BUCKET_BITS
 from millrace.operators.relational.equal import LESSER_BITS
-from millrace.operators.relational.plan import Plan, Run
+from millrace.operators.relational.passing import Run
+from millrace.operators.relational.plan import Plan
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.timed import NEVER, OPEN, empty_rows, take_rows
 from millrace.operators.select import Function
@@ -310,7 +311,7 @@ class Running:
         for leg, name in names.items():
             if leg.hop.number == self.hop:
                 receive = partial(leg.received, arrived.get(name))
-                run.relations[leg.hop] = run.meter.measure(leg.name, receive)
+                run.made[leg.name] = run.meter.measure(leg.name, receive)
         for leg, name in names.items():
             if leg.stage == self.hop:
                 rows = plan.relation(leg.hop, run)

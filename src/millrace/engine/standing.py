@@ -10,9 +10,11 @@ from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
+from millrace.engine.row_ids import query_of_key
 from millrace.index.match import Source
 from millrace.index.run import IndexRun
 from millrace.kernels.arrays import Bools
@@ -28,7 +30,7 @@ def sources_of(root: Root, catalog: Catalog, decision: Decision, stream: str) ->
     masks = Container.open(root, catalog.file) if any(each.masked for each in files) else None
     found = []
     for file in files:
-        run = _remembered(root, file.name)
+        run = index_file(root, file.name)
         out = np.zeros(run.n, np.bool_)
         if file.masked and masks is not None:
             packed = np.frombuffer(masks.section(file.masked), np.uint8)
@@ -52,7 +54,7 @@ def _silence(run: IndexRun, out: Bools, decision: Decision) -> None:
 def families_in(root: Root, catalog: Catalog) -> tuple[str, ...]:
     """Return the keys of all families that a published catalog has queries of."""
     names = [each.name for files in catalog.index.values() for each in files]
-    runs = [_remembered(root, name) for name in names]
+    runs = [index_file(root, name) for name in names]
     return tuple(dict.fromkeys(family.key for run in runs for family in run.families))
 
 
@@ -67,11 +69,27 @@ def members_of(root: Root, catalog: Catalog, decision: Decision, family: str) ->
     return sorted(found)
 
 
+def of_standing(sets: pa.Table, root: Root, catalog: str) -> pa.Table:
+    """Leave out sets of rows whose queries no index file holds any more."""
+    files = Container.open(root, catalog).meta.get("index", {}).values()
+    keys = sets.column("_key").to_numpy()
+    new = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))) if keys.size else keys
+    qids = query_of_key(keys[new])
+    stands = np.zeros(qids.size, np.bool_)
+    for run in (index_file(root, each[0]) for some in files for each in some):
+        if run.n:
+            at = np.minimum(np.searchsorted(run.qids, qids), run.n - 1)
+            stands |= run.qids[at] == qids
+    if stands.all():
+        return sets
+    return sets.filter(pa.array(np.repeat(stands, np.diff(np.append(new, keys.size)))))
+
+
 _open: OrderedDict[tuple[str, str], IndexRun] = OrderedDict()
 _lock = threading.Lock()
 
 
-def _remembered(root: Root, name: str) -> IndexRun:
+def index_file(root: Root, name: str) -> IndexRun:
     """Map an index file, or give the one this process has mapped."""
     place = (root.uri, name)
     with _lock:

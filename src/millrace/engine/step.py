@@ -32,7 +32,8 @@ from millrace.engine.progress import Progress
 from millrace.engine.receipt import Receipt, Written
 from millrace.engine.registry import read_catalog
 from millrace.engine.running import EVERYTHING, Moved, Running, Sent
-from millrace.engine.stores import answers_in
+from millrace.engine.standing import of_standing
+from millrace.engine.stores import answers_in, is_found
 from millrace.engine.tally import Tally
 from millrace.operators.canonical import ordered_by
 from millrace.operators.select import Function
@@ -169,6 +170,8 @@ def _merged(decision: Decision, root: Root, shard: int | None) -> dict[Written, 
     for number, merge in enumerate(decision.merges):
         if shard is None or number % decision.n_shards == shard:
             table = perform(root, merge)
+            if is_found(merge.store):
+                table = of_standing(table, root, decision.catalog)
             runs[Written(merge.store, shard or 0, table.num_rows, number)] = table
     return runs
 

@@ -15,6 +15,7 @@ from millrace.connectors.sinks.sink import FANOUTS, FanOut
 from millrace.engine.catalog import Catalog
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.plan_stores import plan_stores
+from millrace.engine.retention import retained
 from millrace.engine.streams import StreamSpec
 from millrace.state.store_state import StoreSpec
 
@@ -26,6 +27,13 @@ _PREFIXES: dict[FanOut, tuple[str, str]] = {
     "sets": ("sets", "sets"),
 }
 QUERIES = "_queries"
+ASKED = "_asked"
+"""The column of kept rows that says which queries stood when a row came: those of lower ids."""
+
+SEEN_COLUMNS = [*_ORDER, ("_late", pa.bool_()), (ASKED, pa.uint64())]
+FOUND_COLUMNS = pa.schema(
+    [*_ORDER, ("block", pa.uint64()), ("n_rows", pa.int32()), ("places", pa.binary())]
+)
 
 DEAD_LETTERS = "dead letters"
 DEAD_LETTER_COLUMNS = pa.schema(
@@ -48,6 +56,21 @@ def rows_store(spec: StreamSpec) -> str:
 def late_store(spec: StreamSpec) -> str:
     """Name the store of a stream's late rows."""
     return f"late/{spec.name}.{spec.born}"
+
+
+def seen_store(spec: StreamSpec) -> str:
+    """Name the store of a stream's rows that answers are made of, by row id."""
+    return f"seen/{spec.name}.{spec.born}"
+
+
+def found_store(spec: StreamSpec, retain: int) -> str:
+    """Name the store that says which rows are answers of queries that retain them for so long."""
+    return f"found/{spec.name}.{spec.born}/{retain}"
+
+
+def is_found(store: str) -> bool:
+    """Say whether a store is of sets of rows by query."""
+    return store.startswith("found/")
 
 
 def answer_store(feed: FeedSpec, fan_out: FanOut) -> str:
@@ -76,6 +99,11 @@ def store_specs(catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
             yield rows_store(stream), StoreSpec(pa.schema([*_ORDER, *columns]))
         aside = [*_ORDER, ("_source", pa.string()), ("_position", pa.int64())]
         yield late_store(stream), StoreSpec(pa.schema([*aside, *columns]))
+    for name, kept in retained(catalog).items():
+        stream = catalog.streams[name]
+        yield seen_store(stream), StoreSpec(pa.schema([*SEEN_COLUMNS, *stream.schema.to_arrow()]))
+        for retain in kept.lazy:
+            yield found_store(stream, retain), StoreSpec(FOUND_COLUMNS)
     for feed in catalog.feeds.values():
         yield from store_specs_of(feed)
     for feed in catalog.plans():

@@ -59,7 +59,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What one map task saw of one stream; `earliest` is the least time that plans were given."""
+    """What one map task saw of one stream.
+
+    `earliest` is the least time that plans were given, `least` that of all punctual rows.
+    """
 
     stream: str
     rows: int = 0
@@ -72,6 +75,7 @@ class Tally:
     failures: tuple[Failure, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
     earliest: int | None = None
+    least: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Spell the tally as JSON."""

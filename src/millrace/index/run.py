@@ -18,7 +18,7 @@ from millrace.index.atoms import name_of
 from millrace.index.codes import TextCodes
 from millrace.index.text.group import TextIndex
 from millrace.kernels.arrays import Bools, Ints32
-from millrace.plan.expressions import Expression, Parameter, walk
+from millrace.plan.expressions import Column, Expression, Parameter, walk
 from millrace.plan.nodes import Output, Selection
 from millrace.plan.spelling import from_json
 from millrace.state.container import Container
@@ -68,6 +68,12 @@ class StoredFamily:
     def outputs_differ(self) -> bool:
         """Whether the columns of the answer depend on a query's constants."""
         return any(_parametric(each) for each in self.selection.outputs)
+
+    @cached_property
+    def columns_shown(self) -> frozenset[str]:
+        """The columns of a row that an answer is made of."""
+        nodes = (node for each in self.selection.outputs for node in walk(each.value))
+        return frozenset(node.name for node in nodes if isinstance(node, Column))
 
 
 class IndexRun:

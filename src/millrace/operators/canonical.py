@@ -61,9 +61,11 @@ def ordered_by(table: pa.Table, first: Sequence[str]) -> pa.Table:
     """Order rows by some columns of whole numbers or times, and among equals canonically.
 
     Rows that differ in the first columns, as answers of many queries mostly do, are never
-    compared in the others: 500,000 rows take 0.1 s instead of 0.5 s.
+    compared in the others: 500,000 rows take 0.1 s instead of 0.5 s. Those that are in order stay.
     """
     leading = [table.column(name).to_numpy() for name in first]
+    if _ascending(leading, table.num_rows):
+        return table
     order = np.lexsort(leading[::-1])
     tied = np.ones(max(len(order) - 1, 0), np.bool_)
     for values in leading:
@@ -75,6 +77,16 @@ def ordered_by(table: pa.Table, first: Sequence[str]) -> pa.Table:
         rank[rows[canonical_order(table.take(pa.array(rows))).to_numpy()]] = np.arange(rows.size)
         order = np.lexsort([rank, *leading[::-1]])
     return table.take(pa.array(order))
+
+
+def _ascending(columns: Sequence[np.ndarray], n_rows: int) -> bool:
+    """Say whether each row is before the next by some columns."""
+    before = np.zeros(max(n_rows - 1, 0), np.bool_)
+    for values in columns:
+        if np.any((values[1:] < values[:-1]) & ~before):
+            return False
+        before |= values[1:] > values[:-1]
+    return bool(before.all())
 
 
 def logical_bytes(table: pa.Table) -> int:

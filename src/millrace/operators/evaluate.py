@@ -84,6 +84,8 @@ def evaluate(
     memo: Memo | None = None,
 ) -> Datum:
     """Return the value of a bound expression over a batch: an array, or a scalar for all rows."""
+    if isinstance(node, Column):
+        return batch.column(node.name)
     rows = _Rows(batch, functions, parameters, memo)
     return fold(node, lambda each, operands: _value(each, operands, rows))
 

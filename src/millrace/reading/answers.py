@@ -1,58 +1,111 @@
-"""Reading answers that the root keeps: those of one query, or of a whole feed."""
+"""Reading answers that the root keeps: those of one query, or of a whole feed, in any window."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.connectors.sinks.sink import FanOut
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.results import shown, stored_rows
+from millrace.engine.results import shown
 from millrace.engine.stores import answer_store, store_specs_of, tells_queries_apart
-from millrace.schema import TIMESTAMP
+from millrace.operators.select import Function
+from millrace.reading.asking import standing_ids
+from millrace.reading.found_anew import answers_found_anew
+from millrace.reading.gathered import gathered_answers
+from millrace.reading.window import Instant, times_of
 from millrace.state.manifest import Manifest
 from millrace.state.merge import EPOCH, with_epoch
 from millrace.state.root import Root
+from millrace.state.run import Range, read_piece
 
 
-def answers(  # noqa: PLR0913  what is asked for may be narrowed in several ways
+def answers(  # noqa: PLR0913  a window has as many words as in SQL
     root: Root,
     manifest: Manifest,
     feed: FeedSpec,
     qid: int | None = None,
     *,
     first: int = 0,
-    begin: int | None = None,
-    end: int | None = None,
+    begin: Instant | None = None,
+    end: Instant | None = None,
     last: int | None = None,
+    functions: Mapping[str, Function] | None = None,
 ) -> pa.Table:
-    """Return the answers of a feed, or of one query in it, from epoch `first` on, oldest first.
+    """Return the answers of a feed, or of one query in it, oldest first.
 
     Parameters
     ----------
+    first
+        The epoch from which on they are wanted.
     begin, end
-        Only those whose time is in `[begin, end)`, in us.
+        The window of their times, half-open; see `reading.window`.
     last
-        Only so many of the newest.
+        How many of the newest are wanted.
+    functions
+        The registered functions, if answers are computed when they are read.
     """
-    store = answer_store(feed, "rows")
-    state = manifest.stores.get(store)
-    runs = [] if state is None else [run for run in state.runs if run.epoch >= first]
-    if runs:
-        stored = stored_rows(root, runs)
-        stored = stored.filter(pc.greater_equal(stored.column(EPOCH), first))
-    else:
-        return no_answers(feed, "rows")
-    if qid is not None:
-        stored = stored.filter(pc.equal(stored.column("_key"), pa.scalar(qid, pa.uint64())))
-    table = shown(stored, several=tells_queries_apart(store))
-    if begin is not None:
-        table = table.filter(pc.greater_equal(table["_time"], pa.scalar(begin, TIMESTAMP)))
-    if end is not None:
-        table = table.filter(pc.less(table["_time"], pa.scalar(end, TIMESTAMP)))
+    times = times_of(manifest, feed, begin, end)
+    table = kept_answers(root, manifest, feed, qid, first=first, times=times, functions=functions)
     return table if last is None else table.slice(max(table.num_rows - last, 0))
 
 
+def kept_answers(
+    root: Root,
+    manifest: Manifest,
+    feed: FeedSpec,
+    qid: int | None,
+    *,
+    first: int,
+    times: Range,
+    functions: Mapping[str, Function] | None,
+) -> pa.Table:
+    """Return the answers of some times, in whatever way they are kept."""
+    if feed.policy == "eager":
+        stored = stored_answers(root, manifest, feed, qid, first=first, times=times)
+    else:
+        read = gathered_answers if feed.policy == "lazy" else answers_found_anew
+        qids = None if qid is None else np.array([qid], np.uint64)
+        stored = read(root, manifest, feed, qids, first=first, times=times, functions=functions)
+    tables = [each for each in stored if each.num_rows]
+    if not tables:
+        return no_answers(feed, "rows")
+    whole = pa.concat_tables(tables)
+    return shown(whole, several=feed.shared)
+
+
+def stored_answers(
+    root: Root,
+    manifest: Manifest,
+    feed: FeedSpec,
+    qid: int | None,
+    *,
+    first: int,
+    times: Range,
+) -> Iterator[pa.Table]:
+    """Yield answers that are stored as rows of their own."""
+    state = manifest.stores.get(answer_store(feed, "rows"))
+    keys = None if qid is None else (qid, qid + 1)
+    alive = None
+    if qid is None and feed.shared and feed.retain is not None and feed.plan is None:
+        alive = standing_ids(root, manifest, feed)
+    for run in () if state is None else state.runs:
+        for piece in run.pieces if run.epoch >= first else ():
+            if piece.min_time >= times[1] or piece.max_time < times[0]:
+                continue
+            rows = with_epoch(read_piece(root, piece, keys=keys, times=times), run.epoch)
+            if first:
+                rows = rows.filter(pc.greater_equal(rows.column(EPOCH), first))
+            if alive is not None:
+                rows = rows.filter(pa.array(np.isin(rows.column("_key").to_numpy(), alive)))
+            yield rows
+
+
+@lru_cache(maxsize=10_000)
 def no_answers(feed: FeedSpec, fan_out: FanOut) -> pa.Table:
     """Return a table without rows, in the columns in which the answers of a feed are told."""
     store = answer_store(feed, fan_out)

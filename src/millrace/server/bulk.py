@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from millrace.errors import MillraceError, UnknownNameError
 from millrace.server.principals import Principal
+from millrace.session.keeping import Keeping
 from millrace.session.registration import Registration
 from millrace.session.session import Session
 
@@ -65,7 +66,7 @@ def add_all(session: Session, who: Principal, wanted: Sequence[dict[str, Any]]) 
                     each["sql"],
                     name=who.stored(name or f"query_{first + number}"),
                     into=who.stored(into) if into else None,
-                    keep=each.get("keep"),
+                    keeping=Keeping.asked(each.get("keep"), each.get("retain"), each.get("policy")),
                     unbounded=bool(each.get("unbounded")),
                 )
             except MillraceError as error:
@@ -73,8 +74,38 @@ def add_all(session: Session, who: Principal, wanted: Sequence[dict[str, Any]]) 
                 raise
             ids.append(query.id)
         if collecting.changes:
-            session.record(collecting.changes, collecting.tables)
+            session.record(*together(collecting.changes, collecting.tables))
         return ids
+
+
+def together(
+    changes: Sequence[dict[str, Any]], tables: Sequence[pa.RecordBatch]
+) -> tuple[list[dict[str, Any]], list[pa.RecordBatch]]:
+    """Put queries of one family that are added one after the other into one change.
+
+    They get the same ids. A change is a block of the population, and each block costs who looks
+    for a query: ten thousand blocks of one query made it 23 ms.
+    """
+    done: list[dict[str, Any]] = []
+    parts: list[list[pa.RecordBatch]] = []
+    for change in changes:
+        if "rows" not in change:
+            done.append(change)
+        elif done and _alike(done[-1], change) and tables[change["rows"]].num_columns:
+            last = done[-1]
+            last["n_rows"] += change["n_rows"]
+            last["names"] += change["names"]
+            parts[last["rows"]].append(tables[change["rows"]])
+        else:
+            copied = {"names": list(change["names"])} if "names" in change else {}
+            done.append({**change, **copied, "rows": len(parts)})
+            parts.append([tables[change["rows"]]])
+    return done, [each[0] if len(each) == 1 else pa.concat_batches(each) for each in parts]
+
+
+def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    both = one["do"] == other["do"] == "add queries"
+    return both and one["family"] == other["family"] and "names" in one and "names" in other
 
 
 def change_all(session: Session, who: Principal, do: str, wanted: Sequence[str | int]) -> list[int]:

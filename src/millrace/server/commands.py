@@ -65,7 +65,7 @@ class Commands:
         self._quotas.require_room(self.session, who.tenant, 1)
         options = {
             key: asked[key]
-            for key in ("keep", "history", "policy", "unbounded")
+            for key in ("keep", "retain", "history", "policy", "unbounded")
             if asked.get(key) is not None
         }
         into = asked.get("into")
@@ -152,7 +152,8 @@ class Commands:
         [rows] = frame.tables
         self._quotas.require_room(self.session, who.tenant, rows.num_rows)
         with self._marked(who, frame.body.get("ttl")):
-            ids = template.insert(rows).to_pylist()
+            insert = template.insert_missing if frame.body.get("missing") else template.insert
+            ids = insert(rows).to_pylist()
         name = frame.body["template"]
         self._audit.write(who, "insert", template=name, queries=ids, count=len(ids))
         return Frame({"ids": ids})
@@ -174,6 +175,8 @@ class Commands:
             match asked["how"]:
                 case "insert":
                     n_rows = table.insert(frame.tables[0])
+                case "insert missing":
+                    n_rows = table.insert_missing(frame.tables[0])
                 case "update":
                     n_rows = table.update(asked["values"], asked["where"])
                 case _:

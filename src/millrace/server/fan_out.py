@@ -22,10 +22,19 @@ import pyarrow.compute as pc
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.stores import answer_store
 from millrace.reading.answers import answers
+from millrace.reading.changes import oldest_cursor
+from millrace.reading.fan_out import changes_of
 from millrace.reading.reader import Reader
 from millrace.server.cursors import Cursor, GoneError
 from millrace.server.json_rows import json_rows
 from millrace.state.manifest import Manifest
+from millrace.state.root import Root
+from millrace.time import print_duration
+
+Followed = tuple[FeedSpec, set[int | None]]
+"""A feed, and those of its queries that somebody follows; None is all of them."""
+Spelt = dict[int | None, list[dict[str, Any]]]
+"""Rows as JSON, by query."""
 
 MOST_QUEUED = 256
 MOST_ROWS = 10_000
@@ -134,13 +143,12 @@ class FanOut:
     async def publish(self, manifest: Manifest) -> None:
         """Tell what has been committed since the last time."""
         after, self._told = self._told, manifest.epoch
-        feeds = {each.feed.number: each.feed for some in self._followed.values() for each in some}
-        fresh = [feed for feed in feeds.values() if _has_news(manifest, feed, after)]
-        for feed in fresh:
-            table = await asyncio.to_thread(
-                answers, self._reader.root, manifest, feed, first=after + 1
-            )
-            self._tell(feed, table, manifest.epoch)
+        followed = [
+            (next(iter(some)).feed, {each.qid for each in some}) for some in self._followed.values()
+        ]
+        news = await asyncio.to_thread(_news, self._reader.root, manifest, followed, after)
+        for feed, by_query in news:
+            self._tell(feed, by_query, manifest.epoch)
 
     def end(self, why: str, feeds: Iterable[int] | None = None) -> None:
         """End the subscriptions of some feeds, or of all."""
@@ -148,10 +156,9 @@ class FanOut:
             for each in self._followed.get(number, ()):
                 each.end(why)
 
-    def _tell(self, feed: FeedSpec, table: pa.Table, epoch: int) -> None:
+    def _tell(self, feed: FeedSpec, by_query: Spelt, epoch: int) -> None:
         """Give each subscriber the rows of its query that it has not had."""
         wanted = [each for each in self._followed.get(feed.number, ()) if not each.ended]
-        by_query = _by_query(feed, table, {each.qid for each in wanted})
         spelt: dict[tuple[int | None, int], list[Event]] = {}
         for each in wanted:
             since, each.position = each.position, max(each.position, epoch)
@@ -167,13 +174,14 @@ class FanOut:
 
 def require_kept(manifest: Manifest, feed: FeedSpec, cursor: Cursor) -> None:
     """Refuse to go on behind a gap: a reader that was away is to know of it."""
-    state = manifest.stores.get(answer_store(feed, "rows"))
-    if state is not None and state.dropped_epoch > cursor.epoch:
-        oldest = Cursor(state.dropped_epoch, 0, feed.number)
+    oldest = oldest_cursor(manifest, feed)
+    if oldest > cursor.epoch:
+        kept = f"the newest {feed.keep:,} rows"
+        kept = kept if feed.retain is None else f"those of the last {print_duration(feed.retain)}"
         raise GoneError(
             "answers after the cursor are no longer kept",
-            oldest,
-            detail=f"The newest {feed.keep:,} rows are kept.",
+            Cursor(oldest, 0, feed.number),
+            detail=f"Kept are {kept}.",
         )
 
 
@@ -203,14 +211,33 @@ def _events(
         yield Event(Cursor(last - 1, told, feed.number), some)
 
 
-def _by_query(
-    feed: FeedSpec, table: pa.Table, wanted: set[int | None]
-) -> dict[int | None, list[dict[str, Any]]]:
+def _news(
+    root: Root, manifest: Manifest, followed: Iterable[Followed], after: int
+) -> list[tuple[FeedSpec, Spelt]]:
+    """Read what is new since an epoch of the feeds and queries that somebody follows."""
+    told: list[tuple[FeedSpec, Spelt]] = []
+    apart: list[Followed] = []
+    for feed, qids in followed:
+        if feed.policy != "eager" and None not in qids:
+            apart.append((feed, qids))  # each query is found by itself, and nothing else is read
+        elif feed.policy != "eager" or _has_news(manifest, feed, after):
+            table = answers(root, manifest, feed, first=after + 1)
+            told.append((feed, _by_query(feed, table, qids)))
+    queries = [(feed, qid) for feed, qids in apart for qid in qids if qid is not None]
+    found = changes_of(root, manifest, queries, after)
+    for feed, qids in apart:
+        mine = {qid: found.get((feed.name, qid)) for qid in qids if qid is not None}
+        spelt: Spelt = {qid: json_rows(table) for qid, table in mine.items() if table is not None}
+        told.append((feed, spelt))
+    return told
+
+
+def _by_query(feed: FeedSpec, table: pa.Table, wanted: set[int | None]) -> Spelt:
     """Part rows by query; None stands for all of them, and for a feed of one query."""
     rows = json_rows(table)
     if not feed.shared:
         return dict.fromkeys(wanted, rows)
-    found: dict[int | None, list[dict[str, Any]]] = {None: rows} if None in wanted else {}
+    found: Spelt = {None: rows} if None in wanted else {}
     for row in rows:
         if row["_query"] in wanted:
             found.setdefault(row["_query"], []).append(row)

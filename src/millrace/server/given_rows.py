@@ -1,18 +1,54 @@
-"""Rows in a JSON body, brought into declared columns before they travel on."""
+"""Rows in a body, in JSON or Arrow, brought into declared columns before they travel on."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+from fastapi import Request
 
 from millrace.connectors.decode import decode_json_column
 from millrace.engine.parameters import SET, set_or_type
 from millrace.errors import SchemaError
 from millrace.schema import MISFITS, Column, Schema, type_named
+from millrace.server.answers_http import ARROW, JSON
+from millrace.server.arrow_checks import read_arrow
 from millrace.server.pushing import BadRowsError
+
+BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {"schema": {"type": "array", "items": {"type": "object"}}},
+            ARROW: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+"""What a route that takes rows says of its body."""
+
+OfJson: TypeAlias = Callable[[Sequence[Mapping[str, Any]]], pa.Table]
+
+
+async def body_table(request: Request, *, most_rows: int, of_json: OfJson) -> pa.Table:
+    """Read the rows of a request, beside the event loop: a million of them take a while."""
+    body = await request.body()
+    kind = request.headers.get("content-type", JSON).split(";")[0].strip().lower()
+    if kind == ARROW:
+        return await asyncio.to_thread(read_arrow, body, most_rows=most_rows)
+    return await asyncio.to_thread(lambda: of_json(_listed(body)))
+
+
+def _listed(body: bytes) -> list[dict[str, Any]]:
+    try:
+        rows: Any = json.loads(body)
+    except (ValueError, RecursionError) as cause:
+        raise SchemaError("the body is not JSON", detail=f"{cause}.") from cause
+    if not isinstance(rows, list) or not all(isinstance(each, dict) for each in rows):
+        raise SchemaError("the body is not an array of rows", hint='Send [{"column": value}, …].')
+    return rows
 
 
 def given_table(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pa.Table:

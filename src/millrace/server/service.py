@@ -21,6 +21,7 @@ from millrace.engine.streams import StreamSpec
 from millrace.errors import PlanError, UnknownNameError
 from millrace.reading.answers import answers
 from millrace.reading.reader import Reader
+from millrace.reading.window import Instant
 from millrace.server import audit, catalog_views, stream_reads
 from millrace.server.cursors import Cursor
 from millrace.server.engine_link import EngineLink
@@ -174,7 +175,7 @@ class Service:
         self,
         who: Principal,
         name: str,
-        how: Literal["insert", "update", "delete"],
+        how: Literal["insert", "insert missing", "update", "delete"],
         *,
         rows: pa.Table | None = None,
         values: dict[str, Any] | None = None,
@@ -204,11 +205,18 @@ class Service:
         return await asyncio.to_thread(catalog_views.template_rows, self.reader, feed, after, most)
 
     async def insert_rows(
-        self, who: Principal, name: str, rows: pa.Table, *, ttl: str | float | None = None
+        self,
+        who: Principal,
+        name: str,
+        rows: pa.Table,
+        *,
+        ttl: str | float | None = None,
+        missing: bool = False,
     ) -> list[int]:
-        """Insert rows of parameters into a template; return the ids of the new queries."""
+        """Insert rows of parameters, or those that are missing; return the ids of new queries."""
         who.require("writer")
-        done = await self.link.ask("template_insert", who, {"template": name, "ttl": ttl}, [rows])
+        body = {"template": name, "ttl": ttl, "missing": missing}
+        done = await self.link.ask("template_insert", who, body, [rows])
         return list(done.body["ids"])
 
     async def drop_rows(self, who: Principal, name: str, ids: Sequence[int]) -> None:
@@ -244,6 +252,7 @@ class Service:
         name: str | None = None,
         into: str | None = None,
         keep: int | None = None,
+        retain: str | None = None,
         ttl: str | float | None = None,
         history: str | None = None,
         policy: str | None = None,
@@ -256,6 +265,7 @@ class Service:
             "name": name,
             "into": into,
             "keep": keep,
+            "retain": retain,
             "ttl": ttl,
             "history": history,
             "policy": policy,
@@ -308,8 +318,8 @@ class Service:
         who: Principal,
         name: str,
         *,
-        begin: int | None = None,
-        end: int | None = None,
+        begin: Instant | None = None,
+        end: Instant | None = None,
         last: int | None = None,
     ) -> pa.Table:
         """Return the answers that are kept of a query, or of a template, oldest first."""
@@ -347,10 +357,10 @@ class Service:
         """Follow a query, from a cursor on or from now; `fan_out.leave` ends it."""
         found = self.found(who, name)
         start = None if not cursor else Cursor.read(cursor, found.feed.number)
-        if not found.feed.keep:
+        if not found.feed.kept:
             raise PlanError(
                 f'no answers of "{name}" are kept',
-                hint="Register it with keep, such as 10000; then it can be followed.",
+                hint='Register it with keep, such as 10000, or with retain, such as "1 hour".',
             )
         if len(self.fan_out) >= self.limits.subscribers:
             raise TooLargeError("subscribers", self.limits.subscribers, len(self.fan_out))

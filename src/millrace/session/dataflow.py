@@ -209,7 +209,7 @@ class Dataflow:
                 seconds=done.seconds,
                 state_rows=sum(rows for rows, _ in state),
                 state_bytes=sum(size for _, size in state),
-                policy="reads again" if node in plan.made_again else "remembers",
+                policy="reads again" if node in plan.rereading.made else "remembers",
             )
             for below in inputs_of(node):
                 told = work.last.get(names[below]) if below in names else None

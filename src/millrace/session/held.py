@@ -75,7 +75,8 @@ class SessionHeld:
         if name in catalog.streams:
             detail = f'Stream "{name}" keeps no history.'
             return detail, "Declare the stream with RETAIN 1 HOUR, or so."
-        known = [*catalog.tables, *catalog.views, *catalog.streams, *catalog.feeds, *names]
+        asked = [each for each in dict.fromkeys([*catalog.feeds, *names]) if self.shown(each)]
+        known = [*catalog.tables, *catalog.views, *catalog.streams, *map(self.shown, asked)]
         return there_are("names", dict.fromkeys(known)), nearest(name, known[:MOST_COMPARED])
 
     @property
@@ -93,8 +94,18 @@ class SessionHeld:
         """The types that they return."""
         return self._session.function_types
 
+    def stored(self, name: str) -> str:
+        """Return the name under which a query or template is stored; here, the same."""
+        return name
+
+    def shown(self, stored: str) -> str:
+        """Return how a query or template is called; nothing if it may not be read."""
+        return stored
+
     def _standing(self, name: str) -> Query | Template | None:
-        registry = self._session.engine.registry
+        registry, name = self._session.engine.registry, self.stored(name)
+        if not self.shown(name):
+            return None
         feed = registry.catalog.feeds.get(name)
         template = feed is not None and feed.kind == "template"
         known = template or name in registry.population.names

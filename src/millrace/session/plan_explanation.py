@@ -32,7 +32,7 @@ _WIDTH = 9  # of the word before each line
 
 def explain_relation(session: Session, bound: BoundRelation) -> str:
     """Explain a query that is not registered."""
-    feed = planned_feed("query", bound.plan, session, 0, unbounded=True)
+    feed = planned_feed("query", bound.plan, session, unbounded=True)
     return "\n".join(_lines(session, feed, bound))
 
 
@@ -50,7 +50,7 @@ def explain_plan(session: Session, feed: FeedSpec, *, analyze: bool = False) -> 
 
 def same_plan(session: Session, bound: BoundRelation) -> str | None:
     """Return the name of a standing query whose plan is that of another one."""
-    wanted = planned_feed("query", bound.plan, session, 0, unbounded=True).plan
+    wanted = planned_feed("query", bound.plan, session, unbounded=True).plan
     plans = session.engine.registry.catalog.plans()
     return next((each.name for each in plans if each.plan == wanted), None)
 

@@ -95,7 +95,7 @@ def _stores(session: Session, feed: FeedSpec) -> Iterator[Store]:
         yield Store("stream", each.stream, expected, width, now)
     plan = compiled(feed, catalog)
     schemas, prefix = plan.stores(), state_prefix(feed)
-    holdings = Holdings(rates, plan.made_again)
+    holdings = Holdings(rates, plan.rereading.made)
     for name, owner in plan.owners().items():
         expected, now = holdings.of(name, owner), held(manifest, prefix + name)
         yield Store(operator_name(owner), name, expected, row_bytes(schemas[name]), now)

@@ -40,7 +40,6 @@ def planned_feed(
     name: str,
     asked: str | Relation | StreamOf,
     session: Session,
-    keep: int,
     *,
     unbounded: bool = False,
     parameters: Mapping[str, str] | None = None,
@@ -99,7 +98,7 @@ def planned_feed(
     text = asked if isinstance(asked, str) else outline(asked)
     kind: Kind = "query" if parameters is None else "template"
     named = tuple((parameters or {}).items())
-    return FeedSpec(name, sources[0], answer, kind, named, keep, text, plan=spec)
+    return FeedSpec(name, sources[0], answer, kind, named, text=text, plan=spec)
 
 
 def _reads_again(

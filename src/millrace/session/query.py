@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from millrace.engine import facts
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.stores import answer_store
-from millrace.errors import PlanError, StoreError
 from millrace.reading.answers import answers
-from millrace.state.manifest import Manifest
+from millrace.reading.changes import changes, require_kept
+from millrace.reading.window import Instant
 
 if TYPE_CHECKING:
     from millrace.session.session import Session
@@ -54,14 +53,27 @@ class Query:
 
         return explain_query(self._session, self.name or self._feed, analyze=analyze)
 
-    def results(self, last: int | None = None) -> pa.Table:
-        """Return the newest answers that are kept, oldest first, with the epoch of each.
+    def results(
+        self,
+        last: int | None = None,
+        *,
+        begin: Instant | None = None,
+        end: Instant | None = None,
+    ) -> pa.Table:
+        """Return answers that are kept, oldest first, with the epoch of each.
 
-        How many are kept is said when the query is registered (`keep`).
+        How many are kept, or for how long, is said when the query is registered (`keep`, `retain`).
+
+        Parameters
+        ----------
+        last
+            How many of the newest; all by default.
+        begin, end
+            Only those of the times `begin <= time < end`: a datetime, microseconds since 1970, or a
+            text, an instant such as `"2024-05-01T12:00:00Z"` or one as seen from now, such as
+            `"NOW - 10 minutes"`. NOW is right behind the newest row of the query's streams.
         """
-        engine = self._session.engine
-        table = answers(engine.root, engine.manifest, self.feed, self.id)
-        return table if last is None else table.slice(max(table.num_rows - last, 0))
+        return read_answers(self._session, self.feed, self.id, last, begin, end)
 
     def changes(
         self, *, after: int | None = None, timeout: float | None = None
@@ -81,19 +93,16 @@ class Query:
             If answers that were not yielded yet are no longer kept.
         """
         engine = self._session.engine
-        if not self.feed.keep:
-            raise PlanError(
-                f'no answers of "{self.feed.name}" are kept',
-                hint="Declare it with keep=10_000, or so; or attach a sink, which misses none.",
-            )
+        require_kept(self.feed)
         seen = engine.manifest.epoch if after is None else after
         waited = time.monotonic()
         while True:
             manifest = engine.manifest
             if manifest.epoch > seen:
-                self._require_kept(manifest, seen)
-                table = answers(engine.root, manifest, self.feed, self.id, first=seen + 1)
-                seen = manifest.epoch
+                functions = self._session.functions
+                table, seen = changes(
+                    engine.root, manifest, self.feed, self.id, seen, functions=functions
+                )
                 if table.num_rows:
                     yield table
                     waited = time.monotonic()
@@ -101,18 +110,6 @@ class Query:
                 return
             else:
                 time.sleep(POLL_SECONDS)
-
-    def _require_kept(self, manifest: Manifest, seen: int) -> None:
-        """Refuse to go on behind a gap: a reader that is slow, or was away, is to know of it."""
-        state = manifest.stores.get(answer_store(self.feed, "rows"))
-        if state is not None and state.dropped_epoch > seen:
-            raise StoreError(
-                f'answers of "{self.feed.name}" after epoch {seen} are no longer kept',
-                detail=f"Those up to epoch {state.dropped_epoch} have made room for newer ones; "
-                f"{self.feed.keep:,} rows are kept.",
-                hint=f"Go on with changes(after={state.dropped_epoch}), keep more, or attach a "
-                "sink, which misses none.",
-            )
 
     def pause(self) -> None:
         """Answer nothing from the next epoch on, until `resume`."""
@@ -128,3 +125,25 @@ class Query:
             self._session.change({"do": "drop feed", "name": self._feed})
         else:
             self._session.drop_queries([self.id])
+
+
+def read_answers(
+    session: Session,
+    feed: FeedSpec,
+    qid: int | None,
+    last: int | None,
+    begin: Instant | None,
+    end: Instant | None,
+) -> pa.Table:
+    """Return answers of a query, or of all of a feed, as they are committed now."""
+    engine = session.engine
+    return answers(
+        engine.root,
+        engine.manifest,
+        feed,
+        qid,
+        begin=begin,
+        end=end,
+        last=last,
+        functions=session.functions,
+    )

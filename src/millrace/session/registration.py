@@ -26,6 +26,7 @@ from millrace.plan.levels import parameters_in
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
 from millrace.plan.relations import Relation, StreamOf
+from millrace.session.keeping import Keeping
 from millrace.session.planning import bound_any, planned_feed
 from millrace.session.query import Query
 from millrace.session.template import Template
@@ -78,7 +79,7 @@ class Registration:
         *,
         name: str | None,
         into: str | None,
-        keep: int | None,
+        keeping: Keeping,
         unbounded: bool,
     ) -> Query:
         """Register one query."""
@@ -90,20 +91,21 @@ class Registration:
                     f'a query that is more than a selection cannot share the feed "{into}"',
                     hint="Register it under a name of its own.",
                 )
-            return self._plan(asked, name=name, keep=keep, unbounded=unbounded)
+            return self._plan(asked, name=name, keeping=keeping, unbounded=unbounded)
         one = replace(one, text=str(asked))
         if name is not None:
             known = self._known(name, one, into)
             if known is not None:
+                keeping.require_same(known.feed)
                 return known
         if into is not None:
             names = None if name is None else [name]
-            [qid] = self._register([one], into, "shared", keep, names).values()
+            [qid] = self._register([one], into, "shared", keeping, names).values()
             return Query(self._session, qid, into, name or "")
         while True:
             own = self._free_name() if name is None else name
             try:
-                [qid] = self._register([one], own, "query", keep, [own]).values()
+                [qid] = self._register([one], own, "query", keeping, [own]).values()
             except NameTakenError:
                 if name is not None:
                     raise  # otherwise somebody else has just taken that number
@@ -133,13 +135,13 @@ class Registration:
         asked: str | Relation | StreamOf,
         *,
         name: str | None,
-        keep: int | None,
+        keeping: Keeping,
         unbounded: bool,
     ) -> Query:
         """Register a query that is more than a selection."""
-        kept = KEPT_ROWS if keep is None else keep
         own = self._free_name() if name is None else name
-        feed = planned_feed(own, asked, self._session, kept, unbounded=unbounded)
+        feed = planned_feed(own, asked, self._session, unbounded=unbounded)
+        feed = replace(feed, **keeping.of_plan(KEPT_ROWS))
         known = self._catalog.feeds.get(own)
         if known is not None and replace(known, number=0) == replace(feed, number=0):
             return Query(
@@ -167,7 +169,7 @@ class Registration:
         *,
         into: str,
         names: Sequence[str] | None,
-        keep: int | None,
+        keeping: Keeping,
     ) -> list[int]:
         """Register many queries into one feed."""
         if names is not None and len(names) != len(texts):
@@ -178,7 +180,7 @@ class Registration:
         asked = self._asked(texts)
         known = {} if names is None else self._known_again(asked, into, names)
         left = [each.without(known) for each in asked if not known.keys() >= {*each.positions}]
-        fresh = self._register(left, into, "shared", keep, names) if left else {}
+        fresh = self._register(left, into, "shared", keeping, names) if left else {}
         return [qid for _, qid in sorted((known | fresh).items())]
 
     def _known_again(self, asked: list[Asked], into: str, names: Sequence[str]) -> dict[int, int]:
@@ -199,7 +201,7 @@ class Registration:
         asked: str | Relation | StreamOf,
         parameters: Mapping[str, str],
         *,
-        keep: int,
+        keeping: Keeping,
         unbounded: bool = False,
     ) -> Template:
         """Declare a template."""
@@ -212,12 +214,15 @@ class Registration:
             )
         bound = bound_any(asked, self._session, parameters) if isinstance(asked, str) else asked
         if isinstance(bound, Selection):
-            feed, selection = self._selecting(name, str(asked), bound, parameters, keep), bound
+            feed, selection = self._selecting(name, str(asked), bound, parameters), bound
+            stream = self._catalog.stream(bound.stream)
+            feed = replace(feed, **keeping.of_selection(0, stream))
             used = _used_by(selection)
         else:
             feed = planned_feed(
-                name, asked, self._session, keep, unbounded=unbounded, parameters=parameters
+                name, asked, self._session, unbounded=unbounded, parameters=parameters
             )
+            feed = replace(feed, **keeping.of_plan(0))
             selection = _nothing(feed)
             used = set(parameters_in(bound.plan if isinstance(bound, BoundRelation) else bound))
         known = self._catalog.feeds.get(name)
@@ -230,16 +235,18 @@ class Registration:
                 f'"{name}" exists already and is another template or query',
                 hint="Drop it first, or choose another name.",
             )
+        else:
+            keeping.require_same(known)
         return Template(self._session, name, selection)
 
     def _selecting(
-        self, name: str, text: str, selection: Selection, parameters: Mapping[str, str], keep: int
+        self, name: str, text: str, selection: Selection, parameters: Mapping[str, str]
     ) -> FeedSpec:
         """Return the feed of a template whose queries are selections."""
         schema = self._catalog.stream(selection.stream).schema
         answer = output_schema(selection, schema, self._session.function_types)
         named = tuple(parameters.items())
-        return FeedSpec(name, selection.stream, answer, "template", named, keep, text)
+        return FeedSpec(name, selection.stream, answer, "template", named, text=text)
 
     def standing(self, name: str) -> Query | Template:
         """Find what a name stands for."""
@@ -248,7 +255,7 @@ class Registration:
         if feed is not None and feed.kind == "template" and feed.plan is not None:
             return Template(self._session, name, _nothing(feed))
         if feed is not None and feed.kind == "template":
-            return self.template(name, feed.text, dict(feed.parameters), keep=feed.keep)
+            return self.template(name, feed.text, dict(feed.parameters), keeping=Keeping())
         if name in population.names:
             return Query(self._session, population.names[name], self._feed_of(name), name)
         raise unknown(self._session, "query", name)
@@ -311,7 +318,7 @@ class Registration:
         asked: list[Asked],
         into: str,
         kind: Kind,
-        keep: int | None,
+        keeping: Keeping,
         names: Sequence[str] | None,
     ) -> dict[int, int]:
         """Record queries and, where it is missing, their feed; return ids by where each stood."""
@@ -321,15 +328,16 @@ class Registration:
         feed = self._catalog.feeds.get(into)
         answers = [self._answer(each.selection) for each in asked]
         if feed is None:
-            kept = KEPT_ROWS if keep is None else keep
+            stream = self._catalog.stream(asked[0].selection.stream)
+            kept = keeping.of_selection(KEPT_ROWS, stream)
             text = asked[0].text if kind == "query" else ""
-            fresh = FeedSpec(
-                into, asked[0].selection.stream, answers[0], kind, keep=kept, text=text
-            )
+            fresh = FeedSpec(into, stream.name, answers[0], kind, text=text, **kept)
             changes.append({"do": "add feed", "feed": fresh.to_json()})
             feed = fresh
         elif kind == "query" or feed.kind != "shared":
             raise NameTakenError(f'query "{into}" exists already', hint=TAKEN)
+        else:
+            keeping.require_same(feed)
         for number, (each, answer) in enumerate(zip(asked, answers, strict=True)):
             _require_same_answer(feed, each.selection.stream, answer)
             family = Family(into, each.selection, each.types)

@@ -114,9 +114,13 @@ class Script:
             case Explain():
                 return Outcome(statement, self._explained(statement))
             case Read():
-                return Outcome(statement, table=ask(statement.query, SessionHeld(self.session)))
+                return Outcome(statement, table=ask(statement.query, self.held()))
             case _:
                 return Outcome(statement, self._done(statement))
+
+    def held(self) -> SessionHeld:
+        """Return what questions that are asked once may read."""
+        return SessionHeld(self.session)
 
     def _done(self, statement: Statement) -> str:  # noqa: C901  a case for each statement
         match statement:

@@ -58,11 +58,12 @@ from millrace.session.arguments import (
     root_of,
 )
 from millrace.session.backends import backend_for
+from millrace.session.declaring import columns_of, declare_stream
 from millrace.session.following import Following
+from millrace.session.keeping import Keeping
 from millrace.session.query import Query
 from millrace.session.registration import Registration
 from millrace.session.relations import declare_table, declare_view
-from millrace.session.source_columns import columns_of
 from millrace.session.table import Table
 from millrace.session.telling import tell_of_itself
 from millrace.session.template import Template
@@ -166,7 +167,7 @@ class Session:
 
     def bind(self, spec: StreamSpec, source: object) -> None:
         """Declare a stream as it is described, and bind it to its source."""
-        self._declare(spec)
+        declare_stream(self, spec)
         self._bindings[spec.name] = Binding(self.engine.registry.catalog.stream(spec.name), source)
         if self._run is not None:
             self._run.rebind(self._bindings, self._functions)
@@ -224,6 +225,8 @@ class Session:
         name: str | None = None,
         into: str | None = None,
         keep: int | None = None,
+        retain: str | int | None = None,
+        policy: str | None = None,
         unbounded: bool = False,
     ) -> Query:
         """Register a standing query; it is durable on return and runs from the next epoch on.
@@ -242,12 +245,22 @@ class Session:
         keep
             How many rows of answers are kept for `Query.results`, beside what sinks get; by
             default 10,000 of its own feed, or as many as the shared feed keeps.
+        retain
+            For how long answers are kept instead, such as `"1 hour"`, by their times.
+        policy
+            How those are kept. `"lazy"`, the default for a selection, stores each row of the
+            stream once for all queries, and for each query which rows are its answers; `"eager"`
+            stores answers as rows of their own; `"none"` stores nothing for the query, which is
+            asked anew of the rows that the stream retains. The answers are the same.
         unbounded
             Whether the query may remember more and more for as long as it runs, such as a join
             of streams without windows. Otherwise such a query is refused.
         """
         require_asked(asked)
-        return self._registration.query(asked, name=name, into=into, keep=keep, unbounded=unbounded)
+        keeping = Keeping.asked(keep, retain, policy)
+        return self._registration.query(
+            asked, name=name, into=into, keeping=keeping, unbounded=unbounded
+        )
 
     def queries(
         self,
@@ -256,14 +269,18 @@ class Session:
         into: str,
         names: Sequence[str] | None = None,
         keep: int = 0,
+        retain: str | int | None = None,
+        policy: str | None = None,
     ) -> list[int]:
         """Register many queries into one feed, all or none; return their ids.
 
-        A query that stands in the feed already, under the same name, is left as it is.
+        A query that stands in the feed already, under the same name, is left as it is. What is kept
+        of their answers is said as for `query`.
         """
         for each in texts:
             require_asked(each)
-        return self._registration.queries(texts, into=into, names=names, keep=keep)
+        keeping = Keeping.asked(keep, retain, policy)
+        return self._registration.queries(texts, into=into, names=names, keeping=keeping)
 
     def template(
         self,
@@ -272,6 +289,8 @@ class Session:
         parameters: Mapping[str, str] | None = None,
         *,
         keep: int = 0,
+        retain: str | int | None = None,
+        policy: str | None = None,
         unbounded: bool = False,
         **more: str,
     ) -> Template:
@@ -288,13 +307,18 @@ class Session:
             The parameters and their types, such as `sym="text", low="double"`.
         keep
             How many rows of answers are kept for readers, beside what sinks get.
+        retain, policy
+            For how long answers are kept instead, and how; see `query`.
         unbounded
             Whether its queries may remember more and more for as long as they run.
         """
         if not isinstance(text, StreamOf | Relation):
             require_text("the text of a template", text)
         declared = {**(parameters or {}), **more}
-        return self._registration.template(name, text, declared, keep=keep, unbounded=unbounded)
+        keeping = Keeping.asked(keep, retain, policy)
+        return self._registration.template(
+            name, text, declared, keeping=keeping, unbounded=unbounded
+        )
 
     def standing(self, name: str) -> Query | Template:
         """Return a handle on a query or template by its name."""
@@ -467,21 +491,6 @@ class Session:
         horizon = horizons(manifest, catalog, engine.settings.keep_rejected, self._clock.now())
         times = (horizon[store], LAST_TIME) if store in horizon else None
         return scan(self._root, state, times=times).drop_columns(["_key"])
-
-    def _declare(self, spec: StreamSpec) -> None:
-        known = self.engine.registry.catalog.streams.get(spec.name)
-        if known is None:
-            self.change({"do": "add stream", "stream": spec.to_json()})
-            return
-        before, after = known.as_declared.to_json(), {**spec.to_json(), "born": known.born}
-        differing = [word for word in before if before[word] != after[word]]
-        if differing:
-            word = differing[0]
-            raise PlanError(
-                f'stream "{spec.name}" is declared otherwise in the root',
-                detail=f"Its {word} is {before[word]} there and {after[word]} here.",
-                hint="Declare it as it was, or drop the stream first.",
-            )
 
     def _require_functions(self) -> None:
         catalog = self.engine.registry.catalog

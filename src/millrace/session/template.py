@@ -24,11 +24,11 @@ from millrace.errors import PlanError, SchemaError
 from millrace.plan.bind import nearest
 from millrace.plan.levels import sizes_in
 from millrace.plan.nodes import Selection
-from millrace.reading.answers import answers
+from millrace.reading.window import Instant
 from millrace.schema import MISFITS
 from millrace.session.arguments import ids_of
 from millrace.session.following import Following, difference
-from millrace.session.query import Query
+from millrace.session.query import Query, read_answers
 
 if TYPE_CHECKING:
     from millrace.session.session import Session
@@ -175,11 +175,15 @@ class Template:
         self._require_own(ids_of([qid]))
         return Query(self._session, qid, self.name)
 
-    def results(self, last: int | None = None) -> pa.Table:
-        """Return the newest answers of all its queries that are kept, oldest first."""
-        engine = self._session.engine
-        table = answers(engine.root, engine.manifest, self.feed)
-        return table if last is None else table.slice(max(table.num_rows - last, 0))
+    def results(
+        self,
+        last: int | None = None,
+        *,
+        begin: Instant | None = None,
+        end: Instant | None = None,
+    ) -> pa.Table:
+        """Return the answers of all its queries that are kept, as `Query.results` does of one."""
+        return read_answers(self._session, self.feed, None, last, begin, end)
 
     def drop(self) -> None:
         """Remove the template and all its queries."""

@@ -37,11 +37,12 @@ class PosixRoot:
         self.path = Path(path).absolute()
         self._durable = durable
         self._made: set[Path] = set()
+        self._uri = self.path.as_uri()
 
     @property
     def uri(self) -> str:
         """The address of the directory."""
-        return self.path.as_uri()
+        return self._uri
 
     def put_if_absent(self, name: str, data: Data) -> bool:
         """Create `name` durably; return False, and change nothing, if it exists."""

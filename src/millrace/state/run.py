@@ -154,7 +154,8 @@ def read_keys(root: Root, piece: Piece, keys: NDArray[np.uint64], after: int) ->
     run = opened(root, piece.file).run(piece.run)
     blocks = run.blocks
     batches = []
-    for ordinal in _admitted(blocks, piece, None, (after + 1, _LAST_TIME)):
+    span = (int(keys[0]), int(keys[-1]) + 1) if len(keys) else (0, 0)
+    for ordinal in _admitted(blocks, piece, span, (after + 1, _LAST_TIME)):
         low, high = blocks.first_keys[ordinal], blocks.last_keys[ordinal]
         mine = keys[np.searchsorted(keys, low) : np.searchsorted(keys, high, side="right")]
         if not len(mine):

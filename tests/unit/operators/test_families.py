@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.operators.keys import N_BUCKETS, bucket_of, hash_columns
-from millrace.operators.relational.plan import Plan, Run
+from millrace.operators.relational.passing import Run
+from millrace.operators.relational.plan import Plan
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.state import MemoryState
 from millrace.plan.families import Families
@@ -32,7 +33,7 @@ from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
 DRAWN = settings.default.max_examples  # type: ignore[union-attr]
-FEWER, MORE = settings(max_examples=max(DRAWN // 8, 1)), settings(max_examples=max(DRAWN, 60))
+FEWER, MORE = settings(max_examples=max(DRAWN // 8, 1)), settings(max_examples=max(DRAWN // 4, 1))
 KINDS: tuple[StreamKind, ...] = ("istream", "dstream", "rstream")
 CUTS = st.lists(st.integers(1, END - 1), max_size=5).map(lambda cuts: [*sorted(set(cuts)), END])
 Told = Counter[tuple[Any, ...]]

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.operators.keys import N_BUCKETS, bucket_of, hash_columns
-from millrace.operators.relational.plan import Plan, Run
+from millrace.operators.relational.passing import Run
+from millrace.operators.relational.plan import Plan
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.state import MemoryState
 from millrace.operators.relational.travel import Leg
@@ -30,8 +31,8 @@ from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
 DRAWN = settings.default.max_examples  # type: ignore[union-attr]
-FEWER, MORE = settings(max_examples=max(DRAWN // 8, 1)), settings(max_examples=max(DRAWN, 150))
-SOME = settings(max_examples=max(DRAWN // 4, 20))
+FEWER, MORE = settings(max_examples=max(DRAWN // 8, 1)), settings(max_examples=max(DRAWN // 2, 1))
+SOME = settings(max_examples=max(DRAWN // 6, 1))
 KINDS: tuple[StreamKind, ...] = ("istream", "dstream", "rstream")
 CUTS = st.lists(st.integers(1, END - 1), max_size=5).map(lambda cuts: [*sorted(set(cuts)), END])
 Told = list[tuple[Any, ...]]
@@ -235,7 +236,7 @@ def told_in_stages(operators: Plan, stream: StreamOf, runs: list[Run]) -> Told:
                 if leg.hop.number == stage:
                     arrived = travelling.get((shard, leg))
                     table = None if arrived is None else pa.concat_tables(arrived)
-                    run.relations[leg.hop] = leg.received(table)
+                    run.made[leg.name] = leg.received(table)
             for leg in operators.legs:
                 if leg.stage == stage:
                     rows = operators.relation(leg.hop, run)

@@ -31,7 +31,7 @@ from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
 DRAWN = settings.default.max_examples  # type: ignore[union-attr]
-FEWER, MORE = settings(max_examples=max(DRAWN // 10, 1)), settings(max_examples=max(DRAWN // 4, 20))
+FEWER, MORE = settings(max_examples=max(DRAWN // 10, 1)), settings(max_examples=max(DRAWN // 6, 1))
 TIMED = Declared(
     {
         name: Schema((*schema, *Schema.of("ts timestamp")))

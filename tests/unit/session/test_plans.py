@@ -31,7 +31,7 @@ from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
 DRAWN = settings.default.max_examples  # type: ignore[union-attr]
-FEWER, MORE = settings(max_examples=max(DRAWN // 5, 1)), settings(max_examples=max(DRAWN // 2, 40))
+FEWER, MORE = settings(max_examples=max(DRAWN // 5, 1)), settings(max_examples=max(DRAWN // 3, 1))
 KINDS: dict[StreamKind, int] = {"istream": 1, "dstream": -1}
 Taken = dict[str, list[tuple[int | None, dict[str, Any], int]]]
 TIMED = Declared(

@@ -6,28 +6,19 @@ The same relation in two places of a plan is computed once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Protocol, TypeVar, assert_never
+from typing import Protocol, TypeVar, assert_never, cast
 
 import pyarrow as pa
 
-from millrace.kernels.arrays import Hashes
-from millrace.operators.keys import hash_columns
-from millrace.operators.relational.again import (
-    Again,
-    Recipe,
-    lasting,
-    reach_of,
-    stream_of,
-    with_tails,
-)
 from millrace.operators.relational.aggregates import GroupFeeds, grouping_of
 from millrace.operators.relational.join import InnerJoin
 from millrace.operators.relational.join_keys import split
-from millrace.operators.relational.meter import Meter, Told
+from millrace.operators.relational.meter import Told
 from millrace.operators.relational.outer import OuterJoin
+from millrace.operators.relational.passing import Makes, Run, Tells
 from millrace.operators.relational.places import Places
+from millrace.operators.relational.rereading import Rereading
 from millrace.operators.relational.rowwise import (
     as_columns,
     changed,
@@ -35,7 +26,7 @@ from millrace.operators.relational.rowwise import (
     plain_elements,
     windowed,
 )
-from millrace.operators.relational.slab import Elements, Slab
+from millrace.operators.relational.slab import Elements
 from millrace.operators.relational.streams import Changes, Net, Repeating
 from millrace.operators.relational.sweep import Sweep, distinct, set_operator
 from millrace.operators.relational.ticking import Ticking
@@ -80,29 +71,6 @@ class Operator(Protocol):
 
 
 Kept = TypeVar("Kept", bound=Operator)
-Makes = Callable[["Run"], Timed]
-Tells = Callable[["Run"], Elements]
-
-
-@dataclass(slots=True)
-class Run:
-    """One slab on its way through a plan, and what was computed in it so far."""
-
-    slab: Slab
-    relations: dict[Relation, Timed] = field(default_factory=dict)
-    streams: dict[Stream, Elements] = field(default_factory=dict)
-    changes: dict[Relation, Net] = field(default_factory=dict)
-    meter: Meter = field(default_factory=Meter)
-    again: Again = field(init=False)
-    reach: int | None = None
-    """How far back elements are read for the queries of a family, if they say so."""
-
-    def __post_init__(self) -> None:
-        self.again = Again(self.slab)
-
-    def by_keys(self, recipe: Recipe, keys: Hashes) -> Timed:
-        """Make a relation again, at least for some keys."""
-        return self.meter.again(self.again.by_keys(recipe, keys))
 
 
 class Plan:
@@ -123,10 +91,8 @@ class Plan:
     ) -> None:
         self._declared = declared
         self._columns, self._again = columns, again
-        self._recipes: dict[Relation, Recipe] = {}
-        self._read: dict[Windowed, bool] = {}
-        self._gone: set[Relation] = set()
-        self._endless: set[str] = set()
+        self.rereading = Rereading(declared, columns)
+        self._gone: set[str] = set()
         self._places = Places(None if columns is None else Placing(declared, columns))
         self._relations: dict[Relation, Makes] = {}
         self._streams: dict[Stream, Tells] = {}
@@ -138,26 +104,6 @@ class Plan:
     def stores(self) -> dict[str, pa.Schema]:
         """Return the stores that the operators use, with their columns."""
         return {name: schema for each in self._operators for name, schema in each.stores().items()}
-
-    @cached_property
-    def reaches(self) -> dict[str, int | None]:
-        """How far back elements of streams are read again; None is for ever."""
-        found: dict[str, int | None] = {}
-        for window in self._read:
-            reach, known = reach_of(window), found.get(stream_of(window), 0)
-            widest = None if reach is None or known is None else max(reach, known)
-            found[stream_of(window)] = widest
-        return {**found, **dict.fromkeys(self._endless)}
-
-    @cached_property
-    def keyed(self) -> frozenset[str]:
-        """The streams whose elements are read again by their keys, and not by time alone."""
-        return frozenset(stream_of(window) for window, by_key in self._read.items() if by_key)
-
-    @property
-    def made_again(self) -> frozenset[Relation]:
-        """The relations of which nobody notes when rows will go."""
-        return frozenset(self._recipes)
 
     def names(self) -> dict[Relation | Stream, str]:
         """Return the names of operators: what their stores begin with, and meters call them."""
@@ -188,22 +134,18 @@ class Plan:
 
     def relation(self, node: Relation, run: Run) -> Timed:
         """Return what is new in a relation."""
-        if node not in run.relations:
-            run.relations[node] = self._relations[node](run)
-        return run.relations[node]
+        return self._relations[node](run)
 
     def stream(self, node: Stream, run: Run) -> Elements:
         """Return the elements of a stream, in order."""
-        if node not in run.streams:
-            run.streams[node] = self._streams[node](run)
-        return run.streams[node]
+        return self._streams[node](run)
 
     def _add_stream(self, node: Stream) -> None:
         if isinstance(node, StreamOf) and self._sizing(node) is None:
             self._add(node.relation)
         if node not in self._streams:
             name = f"s{len(self._streams)}"
-            self._streams[node] = _metered(name, self._told(node, name))
+            self._streams[node] = _once(name, self._told(node, name))
 
     def _add(self, node: Relation) -> None:
         if isinstance(node, Windowed):
@@ -212,10 +154,9 @@ class Plan:
             self._add(each)
         if node not in self._relations:
             name = f"r{len(self._relations)}"
-            self._relations[node] = _metered(name, self._made(node, name))
-            recipe = self._recipe(node) if self._again else None
-            if recipe is not None:
-                self._recipes[node] = recipe
+            self._relations[node] = _once(name, self._made(node, name))
+            if self._again:
+                self.rereading.learn(node)
 
     # ---- streams ---------------------------------------------------------------------------------
 
@@ -248,7 +189,7 @@ class Plan:
         totals = feeds.totals(f"{name}.all", list(found.group.aggregates))
         told = self._schema(node.relation).to_arrow()
         ticking = self._keep(Ticking(name, found, named, groups, told, totals))
-        self._endless.add(found.stream)
+        self.rereading.read_endlessly(found.stream)
 
         def tell(run: Run) -> Elements:
             elements, run.reach = ticking.step(run.slab)
@@ -261,68 +202,24 @@ class Plan:
         """Tell what comes or what goes; both are of the same sums."""
         if relation not in self._changes:
             self._changes[relation] = self._keep(changes)
+        operator, new = self._changes[relation], self._relations[relation]
         if kind == "dstream":
-            self._gone.add(relation)
-        given, place = self._tailed(relation), changes.place
+            self._gone.add(operator.name)
+        given = self._tailed(relation)
+
+        def summed(run: Run) -> Net:
+            timed = None
+            if operator.name not in self._gone and operator.place is not None:
+                timed = self.rereading.coming(relation, operator.place, run, new)
+            return operator.step(given(run) if timed is None else timed, run.slab)
 
         def tell(run: Run) -> Elements:
-            if relation not in run.changes:
-                only_coming = relation not in self._gone
-                timed = self._coming(relation, place, run) if only_coming else None
-                timed = given(run) if timed is None else timed
-                run.changes[relation] = self._changes[relation].step(timed, run.slab)
-            net = run.changes[relation]
+            if operator.name not in run.changes:
+                run.changes[operator.name] = summed(run)
+            net = run.changes[operator.name]
             return net.came() if kind == "istream" else net.went()
 
         return tell
-
-    # ---- what is read again ----------------------------------------------------------------------
-
-    def _recipe(self, node: Relation) -> Recipe | None:
-        """Return how a relation is made again of stored elements, if it can be."""
-        match node:
-            case Windowed() if lasting(node):
-                names = self._schema(node).names
-                return Recipe(
-                    (node,), lambda read, _: windowed(node, names, plain_elements(read(node)))
-                )
-            case Filter(given) | Project(given) if given in self._recipes:
-                return self._recipes[given].then(partial(each_row, node=node))
-            case _:
-                return self._recipes.get(node)
-
-    def _reads(self, recipe: Recipe | None, *, by_key: bool) -> None:
-        """Note which windows are read again, and how."""
-        for window in () if recipe is None else recipe.windows:
-            if by_key or window.window.size is not None:
-                self._read[window] = by_key or self._read.get(window, False)
-
-    def _tailed(self, node: Relation) -> Makes:
-        """Return a relation to an operator that must know what goes: if it can be, by tails."""
-        recipe = self._recipes.get(node)
-        if recipe is None:
-            return lambda run: self.relation(node, run)
-        self._reads(recipe, by_key=len(recipe.windows) > 1)
-
-        def tailed(run: Run) -> Timed:
-            going = run.meter.again(run.again.going(recipe, self._columns))
-            return with_tails(self.relation(node, run), going, run.slab)
-
-        return tailed
-
-    def _coming(self, node: Relation, place: str | None, run: Run) -> Timed | None:
-        """Return a join that is made again to an operator that only tells what comes.
-
-        What goes matters to it if the same row comes at the same instant; so only what goes of the
-        keys is read that something comes of.
-        """
-        recipe = self._recipes.get(node)
-        if recipe is None or len(recipe.windows) == 1 or place is None:
-            return None
-        new = self.relation(node, run)
-        keys = hash_columns(new.rows, [place])
-        going = run.meter.again(run.again.going_of(recipe, keys))
-        return with_tails(new, going, run.slab)
 
     # ---- relations -------------------------------------------------------------------------------
 
@@ -333,7 +230,8 @@ class Plan:
             case Table(table, alias):
                 return lambda run: changed(run.slab.tables[table], alias)
             case Filter(given) | Project(given):
-                return lambda run: each_row(self.relation(given, run), run.slab, node)
+                new = self._relations[given]
+                return lambda run: each_row(new(run), run.slab, node)
             case Join():
                 return self._joined(node, name)
             case Group():
@@ -365,12 +263,12 @@ class Plan:
         by_rows = _counts(node)
         place = self._places.window(node) if by_rows else None
         columns = stream_schema(stream, self._declared).to_arrow()
-        rows_window = RowsWindow(name, window, columns, place)
+        rows_window, told = RowsWindow(name, window, columns, place), self._streams[stream]
         if by_rows:
             self._keep(rows_window)
 
         def made(run: Run) -> Timed:
-            elements = self.stream(stream, run)
+            elements = told(run)
             if not by_rows:
                 return windowed(node, names, elements)
             timed = rows_window.step(elements.rows, elements.times, run.slab.state)
@@ -383,18 +281,16 @@ class Plan:
         keys, rest = split(node.condition, left, right, self._declared.functions)
         everywhere = self._places.everywhere(node)
         at = self._places.key(node, keys) if everywhere is None else None
-        sides = [self._recipes.get(each) if at not in (None, FIRST) else None
+        sides = [self.rereading.by_key(each) if at not in (None, FIRST) else None
                  for each in (node.left, node.right)]  # fmt: skip
-        for each in sides:
-            self._reads(each, by_key=True)
         remembered = tuple(
             side for side, each in zip(("left", "right"), sides, strict=True) if each is None
         )
         inner = InnerJoin(
             name, left.to_arrow(), right.to_arrow(), keys, rest, at, everywhere, remembered
         )
-        if None not in sides and node.kind == "inner":
-            self._recipes[node] = _joined_again(inner, *sides)
+        if node.kind == "inner":
+            self.rereading.learn_join(node, inner, *sides)
         join: InnerJoin | OuterJoin = inner
         if node.kind != "inner":
             preserved = [node.left if node.kind in ("left", "full") else None,
@@ -403,10 +299,11 @@ class Plan:
             join = OuterJoin.of(node.kind, inner, *places)
         self._keep(join)
 
+        one_new, other_new = self._relations[node.left], self._relations[node.right]
+
         def joined(run: Run) -> Timed:
             one, other = (None if each is None else partial(run.by_keys, each) for each in sides)
-            given = self.relation(node.left, run), self.relation(node.right, run)
-            return join.step(*given, run.slab, (one, other))
+            return join.step(one_new(run), other_new(run), run.slab, (one, other))
 
         return joined
 
@@ -429,25 +326,29 @@ class Plan:
         tailed = self._tailed(node.input)
         return lambda run: grouping.step(tailed(run), run.slab)
 
+    def _tailed(self, node: Relation) -> Makes:
+        """Return a relation to an operator that must know what goes: if it can be, by tails."""
+        return self.rereading.tailed(node, self._relations[node])
+
     def _schema(self, node: Relation) -> Schema:
         return relation_schema(node, self._declared)
 
 
-def _metered(name: str, operator: Callable[[Run], Told]) -> Callable[[Run], Told]:
-    return lambda run: run.meter.measure(name, lambda: operator(run))
+def _once(name: str, operator: Callable[[Run], Told]) -> Callable[[Run], Told]:
+    """Return an operator that is run once for each slab, and measured, whoever asks for it.
+
+    It is known by its name: to look a relation up is to hash all of it.
+    """
+
+    def made(run: Run) -> Told:
+        if name not in run.made:
+            run.made[name] = run.meter.measure(name, lambda: operator(run))
+        return cast("Told", run.made[name])
+
+    return made
 
 
 def _counts(node: Windowed) -> bool:
     """Say whether a window counts rows."""
     window = node.window
     return window.kind == "rows" and not (window.size is None and window.slide is None)
-
-
-def _joined_again(join: InnerJoin, left: Recipe | None, right: Recipe | None) -> Recipe:
-    """Return how a join is made again of both sides."""
-    assert left is not None, "both sides can be made again"
-    assert right is not None, "both sides can be made again"
-    return Recipe(
-        (*left.windows, *right.windows),
-        lambda read, slab: join.pairs(left.made(read, slab), right.made(read, slab), slab),
-    )

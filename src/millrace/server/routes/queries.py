@@ -32,6 +32,9 @@ class Asked(BaseModel):
     name: str | None = Field(None, examples=["big"])
     into: str | None = Field(None, description="A feed to share with queries of the same columns.")
     keep: int | None = Field(None, ge=0, le=1 << 40, description="How many rows are kept.")
+    retain: str | None = Field(
+        None, description="For how long all answers are kept.", examples=["1 hour"]
+    )
     ttl: str | float | None = Field(
         None, description='After how long it is dropped: "1 hour", or seconds.', examples=["1 hour"]
     )

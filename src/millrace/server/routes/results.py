@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from millrace.server.access import Served, Who
-from millrace.server.answers_http import EVENTS, FORMS, JSON, accepted, instant, table_response
+from millrace.server.answers_http import EVENTS, FORMS, JSON, accepted, table_response
 from millrace.server.errors import ErrorBody, responses
 from millrace.server.event_stream import EventStream
 
@@ -45,9 +45,7 @@ async def results(
     last: Annotated[int | None, Query(ge=0, le=1 << 40)] = None,
 ) -> Response:
     """Return the answers that are kept of a query, or a template, oldest first."""
-    table = await service.results(
-        who, query, begin=instant(begin, "begin"), end=instant(end, "end"), last=last
-    )
+    table = await service.results(who, query, begin=begin, end=end, last=last)
     return await table_response(request, table)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from millrace.server.access import Served, Who
 from millrace.server.answers_http import FORMS, table_response
 from millrace.server.errors import ErrorBody, responses
-from millrace.server.given_rows import given_table
+from millrace.server.given_rows import BODY, body_table, given_table
 from millrace.server.models import ColumnModel
 
 router = APIRouter(prefix="/v1/tables", tags=["tables"])
@@ -67,12 +67,21 @@ async def rows(
     return await table_response(request, await service.table_rows(who, table, limit=limit))
 
 
-@router.post("/{table}/rows", responses=responses(404, 409) | {413: {"model": ErrorBody}})
-async def insert(table: str, rows: list[dict[str, Any]], who: Who, service: Served) -> Changed:
-    """Insert rows, all or none."""
+@router.post("/{table}/rows", openapi_extra=BODY,
+             responses=responses(404, 409) | {413: {"model": ErrorBody}})  # fmt: skip
+async def insert(
+    request: Request, table: str, who: Who, service: Served, *, missing: bool = False
+) -> Changed:
+    """Insert rows, all or none; with `missing`, those that are not there just so."""
     who.require_operator("changing a table")
-    given = given_table(rows, service.reader.catalog.table(table).schema)
-    return Changed(rows=await service.change_table(who, table, "insert", rows=given))
+    schema = service.reader.catalog.table(table).schema
+    given = await body_table(
+        request,
+        most_rows=service.limits.push_rows,
+        of_json=lambda rows: given_table(rows, schema),
+    )
+    how: Literal["insert", "insert missing"] = "insert missing" if missing else "insert"
+    return Changed(rows=await service.change_table(who, table, how, rows=given))
 
 
 @router.patch("/{table}/rows", responses=responses(404, 409))

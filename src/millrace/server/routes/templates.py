@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from millrace.server.access import Served, Who
 from millrace.server.answers_http import FORMS, table_response
 from millrace.server.errors import ErrorBody, responses
-from millrace.server.given_rows import given_parameters
+from millrace.server.given_rows import BODY, body_table, given_parameters
 from millrace.server.models import ColumnModel, Ids
 
 router = APIRouter(prefix="/v1/templates", tags=["templates"])
@@ -59,21 +59,29 @@ async def rows(
     return await table_response(request, table)
 
 
-@router.post("/{template}/rows", status_code=201,
+@router.post("/{template}/rows", status_code=201, openapi_extra=BODY,
              responses=responses(404) | {413: {"model": ErrorBody}})  # fmt: skip
 async def insert(
+    request: Request,
     template: str,
-    rows: list[dict[str, Any]],
     who: Who,
     service: Served,
     ttl: str | None = None,
+    *,
+    missing: bool = False,
 ) -> Ids:
-    """Register a query for each row of parameters, all or none."""
+    """Register a query for each row of parameters, all or none; with `missing`, if none has it."""
     who.require("writer")
     described = await service.template(who, template)
     parameters = [(each["name"], each["type"]) for each in described["parameters"]]
-    given = given_parameters(rows, parameters)
-    return Ids(ids=await service.insert_rows(who, template, given, ttl=ttl) if rows else [])
+    given = await body_table(
+        request,
+        most_rows=service.limits.push_rows,
+        of_json=lambda rows: given_parameters(rows, parameters),
+    )
+    if not given.num_rows:
+        return Ids(ids=[])
+    return Ids(ids=await service.insert_rows(who, template, given, ttl=ttl, missing=missing))
 
 
 @router.post("/{template}/drop", responses=responses(404))

@@ -1,16 +1,20 @@
-"""The columns of a stream: those that are declared, or those that its source knows."""
+"""Declaring streams: which columns they have, and that they are declared as in the root."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from millrace.connectors.files import Files
 from millrace.connectors.pushed import Pushed
 from millrace.engine.backend import Backend
+from millrace.engine.streams import StreamSpec
 from millrace.errors import PlanError
 from millrace.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from millrace.session.session import Session
 
 
 def columns_of(
@@ -19,9 +23,12 @@ def columns_of(
     source: object,
     declared: str | Schema | None,
     json: str | None,
-    beside: Sequence[str | None],
+    beside: list[str | None],
 ) -> Schema:
-    """Return the columns of a stream; what stands `beside` JSON text is the source's own."""
+    """Return the columns of a stream: those declared, or those that its source delivers.
+
+    Of JSON text, those declared and the columns `beside` it that the stream names.
+    """
     known = declared if isinstance(declared, Schema | None) else Schema.of(declared)
     found = None if isinstance(source, Files | Pushed) else backend.schema_of(source)
     if json is None:
@@ -39,6 +46,23 @@ def columns_of(
         )
     extra = [each for each in beside if each is not None and each not in known]
     return Schema((*known, *(Column(each, _found(found, each, name)) for each in extra)))
+
+
+def declare_stream(session: Session, spec: StreamSpec) -> None:
+    """Record a stream that is new; refuse one that is declared otherwise in the root."""
+    known = session.engine.registry.catalog.streams.get(spec.name)
+    if known is None:
+        session.change({"do": "add stream", "stream": spec.to_json()})
+        return
+    before, after = known.as_declared.to_json(), {**spec.to_json(), "born": known.born}
+    differing = [word for word in before if before[word] != after[word]]
+    if differing:
+        word = differing[0]
+        raise PlanError(
+            f'stream "{spec.name}" is declared otherwise in the root',
+            detail=f"Its {word} is {before[word]} there and {after[word]} here.",
+            hint="Declare it as it was, or drop the stream first.",
+        )
 
 
 def _found(found: Schema | None, column: str, stream: str) -> pa.DataType:

@@ -1,0 +1,106 @@
+"""Retention by time: which answers readers may still ask for, and since when a reader was away.
+
+The time of an answer is that of the row, or the instant, that it is about; the time now is the
+watermark of the feed's streams, the least of them. What is older than the feed retains is not
+told any more, whether a merge has met it yet or not, so what a reader gets depends on the input
+alone. What comes late is told for as long as its time is within retention.
+
+A reader that comes back names the last epoch it has seen. It has missed nothing if no punctual row
+of a later epoch has expired. So for each stream the manifest keeps the least times of epochs, as
+*spans*: neighbours whose times are close together become one, so that there are never more than 64.
+
+    epochs   0 … 17   18 … 31   32 … 40   41 … 43
+    least      100       160       215       240          horizon 180: go on behind epoch 31
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from millrace.engine.catalog import Catalog
+from millrace.engine.feeds import FeedSpec
+
+Span: TypeAlias = Sequence[int]
+"""The last epoch of some, and the least time of a punctual row in them."""
+
+MOST_SPANS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """What is kept of one stream's rows for readers of answers.
+
+    `longest` is for how long, in us; `lazy` are the retentions of feeds whose answers are sets of
+    rows, and `everything` says that some feed finds its answers among all rows.
+    """
+
+    longest: int
+    lazy: tuple[int, ...] = ()
+    everything: bool = False
+
+
+def retained(catalog: Catalog) -> dict[str, Retained]:
+    """Return what is kept of the rows of streams, for those of which anything is."""
+    feeds: dict[str, list[FeedSpec]] = {}
+    for feed in _shared_rows(catalog):
+        feeds.setdefault(feed.stream, []).append(feed)
+    return {
+        stream: Retained(
+            max(each.retain or 0 for each in mine),
+            tuple(sorted({each.retain or 0 for each in mine if each.policy == "lazy"})),
+            any(each.policy == "none" for each in mine),
+        )
+        for stream, mine in feeds.items()
+    }
+
+
+def horizon_of(feed: FeedSpec, watermarks: Mapping[str, int]) -> int | None:
+    """Return the time before which answers have expired; None if there is none yet."""
+    marks = [watermarks[each] for each in feed.sources if each in watermarks]
+    if feed.retain is None or len(marks) < len(feed.sources):
+        return None
+    return min(marks) - feed.retain
+
+
+def spanned(catalog: Catalog) -> dict[str, int]:
+    """Return the streams that need spans, and the longest retention of a feed that reads each."""
+    found: dict[str, int] = {}
+    for name in catalog.retained:
+        feed = catalog.feeds[name]
+        if feed.plan is None and feed.retain is not None:
+            found[feed.stream] = max(found.get(feed.stream, 0), feed.retain)
+    return found
+
+
+def grown(
+    spans: Sequence[Span], epoch: int, least: int | None, horizon: int | None
+) -> list[list[int]]:
+    """Return the spans after an epoch; those that have expired for everybody become one."""
+    found = [list(each) for each in spans]
+    if least is not None:
+        found.append([epoch, least])
+    if horizon is not None:
+        gone = [each for each in found if each[1] < horizon]
+        found = gone[-1:] + [each for each in found if each[1] >= horizon]
+        found.sort()
+    while len(found) > MOST_SPANS:
+        at = min(range(len(found) - 1), key=lambda each: abs(found[each + 1][1] - found[each][1]))
+        found[at : at + 2] = [[found[at + 1][0], min(found[at][1], found[at + 1][1])]]
+    return found
+
+
+def last_expired(spans: Iterable[Span], horizon: int | None) -> int | None:
+    """Return the last epoch of which a punctual row has expired; None if none has."""
+    if horizon is None:
+        return None
+    return max((epoch for epoch, least in spans if least < horizon), default=None)
+
+
+def _shared_rows(catalog: Catalog) -> Iterable[FeedSpec]:
+    """Yield the feeds whose answers are made of rows that all feeds of a stream share."""
+    for name in catalog.retained:
+        feed = catalog.feeds[name]
+        if feed.plan is None and feed.policy != "eager":
+            yield feed

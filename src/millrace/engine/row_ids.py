@@ -1,0 +1,63 @@
+"""Row ids: the number of a row that answers are made of, and the key that a query's answers have.
+
+    row id        epoch (29 bits) │ task (12 bits) │ how many the task had before (23 bits)
+    block         all but the last 16 bits: up to 65,536 rows of one task and epoch, side by side
+
+Ids depend on the input alone, so a task that is tried again gives the same, and rows ascend as
+they come. Where sets of rows are kept by query, their key is the query's id turned by ten bits, so
+that the ids of one registration, which follow each other, are spread over all buckets.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from millrace.errors import StoreError
+from millrace.kernels.arrays import Hashes
+from millrace.operators.keys import BUCKET_BITS
+
+PLACE_BITS = 16
+ORDINAL_BITS = 23
+TASK_BITS = 12
+EPOCH_SHIFT = TASK_BITS + ORDINAL_BITS
+PLACES = 1 << PLACE_BITS
+
+_TURN = np.uint64(BUCKET_BITS)
+_BACK = np.uint64(64 - BUCKET_BITS)
+
+
+def first_row_id(epoch: int, task: int) -> int:
+    """Return the id of a task's first row."""
+    if task >> TASK_BITS or epoch >> (64 - EPOCH_SHIFT):
+        raise StoreError(
+            f"rows of task {task} in epoch {epoch} cannot be numbered",
+            detail=f"Rows are kept for queries of at most {1 << TASK_BITS:,} tasks in an epoch.",
+            hint="Read the source in fewer partitions.",
+        )
+    return epoch << EPOCH_SHIFT | task << ORDINAL_BITS
+
+
+def require_ordinals(n_rows: int) -> None:
+    """Refuse more rows of one task and epoch than can be numbered."""
+    if n_rows >> ORDINAL_BITS:
+        raise StoreError(
+            f"a task keeps more than {1 << ORDINAL_BITS:,} rows of an epoch for queries",
+            hint="Let an epoch read fewer rows.",
+        )
+
+
+def key_of_query(qids: Hashes) -> Hashes:
+    """Return the key under which sets of rows are kept for queries.
+
+    >>> qids = np.array([1, 2, 1024], np.uint64)
+    >>> [hex(each) for each in key_of_query(qids).tolist()]
+    ['0x40000000000000', '0x80000000000000', '0x1']
+    >>> query_of_key(key_of_query(qids)).tolist()
+    [1, 2, 1024]
+    """
+    return qids >> _TURN | qids << _BACK
+
+
+def query_of_key(keys: Hashes) -> Hashes:
+    """Return the queries of keys."""
+    return keys << _TURN | keys >> _BACK

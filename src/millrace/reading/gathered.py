@@ -1,0 +1,207 @@
+"""Answers that were gathered: which rows are a query's answers, and those rows themselves.
+
+    found/   the sets of rows of some queries, by key        a few binary searches in each run
+    seen/    the rows of all those sets, by row id           likewise
+    what the queries show, computed over their rows          once for all queries of a family
+
+Nothing but the rows that are asked for is read, whatever else the runs hold.
+
+Cost: about 0.1 ms for each run of the two stores, and 1 us a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.engine.feeds import FeedSpec
+from millrace.engine.row_ids import EPOCH_SHIFT, key_of_query, query_of_key
+from millrace.errors import StoreError
+from millrace.kernels.arrays import Bytes, Hashes, Ints, Ints32
+from millrace.kernels.containers import unpack_places
+from millrace.kernels.sorted_keys import distinct
+from millrace.operators.keys import read_only, text_buffers
+from millrace.operators.select import Function, project
+from millrace.reading.asking import Asking, asking
+from millrace.state.lookup import Block, lookup
+from millrace.state.manifest import Manifest, StoreState
+from millrace.state.merge import EPOCH
+from millrace.state.order import sort_rows
+from millrace.state.root import Root
+from millrace.state.run import Range, read_piece
+
+_EPOCHS = np.uint64(EPOCH_SHIFT)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """Pairs: the row at `at[i]` of `rows` is an answer of query `qids[i]`."""
+
+    qids: Hashes
+    at: Ints
+    rows: pa.Table
+
+    def of(self, qids: Hashes) -> tuple[Hashes, pa.Table]:
+        """Return the pairs of some queries: the query and the row of each."""
+        mine = np.isin(self.qids, qids)
+        return self.qids[mine], self.rows.take(pa.array(self.at[mine]))
+
+    def all(self) -> tuple[Hashes, pa.Table]:
+        """Return all pairs; mostly each row is in one of them, in their order."""
+        plain = self.rows.num_rows == self.at.size and bool((np.diff(self.at) == 1).all())
+        return self.qids, self.rows if plain else self.rows.take(pa.array(self.at))
+
+
+def gathered_answers(
+    root: Root,
+    manifest: Manifest,
+    feed: FeedSpec,
+    qids: Hashes | None,
+    *,
+    first: int,
+    times: Range,
+    functions: Mapping[str, Function] | None,
+) -> Iterator[pa.Table]:
+    """Yield the answers of some queries of a feed, or of all, as stored answers look."""
+    asked = list(asking(root, manifest, feed, qids))
+    wanted = np.concatenate([np.zeros(0, np.uint64), *(each.qids for each in asked)])
+    needed = sorted(frozenset().union(*(each.columns for each in asked)))
+    columns = ("_key", "_time", "_late", *needed)
+    found = gathered(root, manifest, feed, wanted, columns, first=first, times=times)
+    if found is None:
+        return
+    for each in asked:
+        owners, rows = found.all() if len(asked) == 1 else found.of(each.qids)
+        yield answered(feed, each, owners, rows, functions)
+
+
+def gathered(
+    root: Root,
+    manifest: Manifest,
+    feed: FeedSpec,
+    qids: Hashes,
+    columns: tuple[str, ...] | None,
+    *,
+    first: int,
+    times: Range,
+) -> Found | None:
+    """Find answers of queries whose feeds read the same stream and retain as long as `feed`.
+
+    Of the rows, all columns are read if None are named.
+    """
+    sets, seen = _store(manifest, feed, "found"), _store(manifest, feed, "seen")
+    if sets is None or seen is None or not qids.size:
+        return None
+    owners, ids = _pairs(root, sets, qids, first, times)
+    if not ids.size:
+        return None
+    rows = _rows(root, seen, distinct(ids), columns or tuple(seen.schema.names))
+    keys, time = rows.column("_key").to_numpy(), rows.column("_time").to_numpy()
+    within = np.append((time >= times[0]) & (time < times[1]), values=False)
+    at = np.searchsorted(keys, ids)
+    there = within[at] & (np.append(keys, np.uint64(0))[at] == ids)
+    return Found(owners[there], at[there], rows)
+
+
+def answered(
+    feed: FeedSpec,
+    asked: Asking,
+    qids: Hashes,
+    rows: pa.Table,
+    functions: Mapping[str, Function] | None,
+) -> pa.Table:
+    """Compute what queries show of rows, row i for query `qids[i]`."""
+    parameters = asked.parameters
+    if parameters is not None:
+        parameters = parameters.take(pa.array(np.searchsorted(asked.qids, qids)))
+    batch = _one_batch(rows)
+    try:
+        shown = project(asked.selection, batch, feed.answer, functions or {}, parameters)
+    except MemoryError:
+        raise
+    except Exception as cause:
+        raise StoreError(
+            f'answers of "{feed.name}" cannot be computed',
+            detail=f"{type(cause).__name__}: {cause}",
+            hint="What a query shows is computed when it is asked; drop it, or mend its functions.",
+        ) from cause
+    return pa.table(
+        {
+            "_key": pa.array(qids),
+            "_time": batch.column("_time"),
+            "_late": batch.column("_late"),
+            **dict(zip(feed.answer.names, shown.columns, strict=True)),
+            EPOCH: pa.array(epochs_of(batch)),
+        }
+    )
+
+
+def rows_between(root: Root, manifest: Manifest, feed: FeedSpec, times: Range) -> pa.Table | None:
+    """Return all rows of a feed's stream that were seen in some times, None if there are none."""
+    store = _store(manifest, feed, "seen")
+    found = [
+        read_piece(root, piece, times=times)
+        for run in (() if store is None else store.runs)
+        for piece in run.pieces
+        if piece.min_time < times[1] and piece.max_time >= times[0]
+    ]
+    return pa.concat_tables(found) if found else None
+
+
+def _store(manifest: Manifest, feed: FeedSpec, kind: str) -> StoreState | None:
+    """Return a store of a feed's stream, which is known by the stream's declaration."""
+    born = manifest.facts.get("born", {}).get(feed.stream)
+    rest = f"/{feed.retain}" if kind == "found" else ""
+    return manifest.stores.get(f"{kind}/{feed.stream}.{born}{rest}")
+
+
+def _pairs(
+    root: Root, store: StoreState, qids: Hashes, first: int, times: Range
+) -> tuple[Hashes, Hashes]:
+    """Return the queries and rows of pairs in epochs from `first` on; times may be earlier."""
+    keys = key_of_query(qids)
+    keys.sort()
+    found, rows = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
+    for block, places in lookup(root, store).stretches(keys, begin=times[0], first=first):
+        blocks, counts, newest, offsets, data = _sets(block)
+        ends = offsets[places.start : places.stop + 1]
+        mine = unpack_places(blocks[places], counts[places], ends, data, newest[places], times[0])
+        owner = query_of_key(block.keys[places.start : places.start + 1])
+        rows.append(mine)
+        found.append(np.repeat(owner, mine.size))
+    owners, ids = np.concatenate(found), np.concatenate(rows)
+    if first:
+        fresh = ids >= np.uint64(first << EPOCH_SHIFT)
+        owners, ids = owners[fresh], ids[fresh]
+    return owners, ids
+
+
+def _sets(block: Block) -> tuple[Hashes, Ints32, Ints, Ints32, Bytes]:
+    """Return columns of sets as arrays: their blocks of rows, sizes, times, offsets and bytes."""
+    if "sets" not in block.kept:
+        rows = block.rows
+        plain = [read_only(rows.column(name).to_numpy()) for name in ("block", "n_rows", "_time")]
+        block.kept["sets"] = (*plain, *text_buffers(rows.column("places")))
+    sets: tuple[Hashes, Ints32, Ints, Ints32, Bytes] = block.kept["sets"]
+    return sets
+
+
+def _rows(root: Root, store: StoreState, ids: Hashes, columns: tuple[str, ...]) -> pa.Table:
+    """Return the rows of some ids, ascending; those that have expired may be missing."""
+    schema = pa.schema([store.schema.field(name) for name in columns])
+    found = pa.Table.from_batches(lookup(root, store).find(ids, columns), schema)
+    return sort_rows(found).combine_chunks()
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    batches = rows.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+
+
+def epochs_of(rows: pa.Table | pa.RecordBatch) -> Ints:
+    """Return the epoch of each row."""
+    epochs: Ints = (rows.column("_key").to_numpy() >> _EPOCHS).astype(np.int64)
+    return epochs

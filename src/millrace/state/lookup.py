@@ -1,0 +1,127 @@
+"""Looking keys up in a store: the blocks of all its runs side by side, by their fences.
+
+Whoever reads a few keys asks which blocks may hold them once for all runs, and looks only into
+those. A lookup is made once for a state of a store, and goes with it; blocks are mapped when they
+are first looked into.
+
+Cost: about 20 us for each block that holds a key; 1 us for 100 that do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from millrace.state.order import Keys
+from millrace.state.piece import Piece
+from millrace.state.root import Root
+from millrace.state.run_file import StoredRun, opened
+from millrace.state.store_state import StoreState
+
+ANY_TIME = -(1 << 63)
+
+
+class Lookup:
+    """The live rows of a store, by key."""
+
+    def __init__(self, root: Root, state: StoreState) -> None:
+        self._blocks: list[Block] = []
+        fences: list[tuple[int, int, int, int]] = []
+        for run in state.runs:
+            for piece in run.pieces:
+                stored = opened(root, piece.file).run(piece.run)
+                known = stored.blocks
+                first = int(np.searchsorted(known.bounds, piece.first, side="right")) - 1
+                stop = int(np.searchsorted(known.bounds, piece.stop, side="left"))
+                for at in range(first, stop):
+                    self._blocks.append(Block(stored, at, piece))
+                    ends = int(known.first_keys[at]), int(known.last_keys[at])
+                    fences.append((*ends, int(known.max_times[at]), run.epoch))
+        lows, highs, newest, epochs = zip(*fences, strict=True) if fences else ((), (), (), ())
+        self._lows, self._highs = np.array(lows, np.uint64), np.array(highs, np.uint64)
+        self._newest, self._epochs = np.array(newest, np.int64), np.array(epochs, np.int64)
+
+    def find(self, keys: Keys, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """Yield some columns of the rows of some keys, ascending, of which no two rows have one."""
+        low = keys.searchsorted(self._lows, side="left")
+        high = keys.searchsorted(self._highs, side="right")
+        for at in np.flatnonzero(high > low).tolist():
+            block = self._blocks[at]
+            places = block.places(keys[low[at] : high[at]])
+            if places.size:
+                yield block.select(columns).take(pa.array(places))
+
+    def stretches(
+        self, keys: Keys, *, begin: int = ANY_TIME, first: int = 0
+    ) -> Iterator[tuple[Block, slice]]:
+        """Yield where the rows of some keys stand, ascending, in the order of runs.
+
+        Blocks without a row as late as `begin`, or of an epoch from `first` on, are left out.
+        """
+        low = keys.searchsorted(self._lows, side="left")
+        high = keys.searchsorted(self._highs, side="right")
+        chosen = (high > low) & (self._newest >= begin) & (self._epochs >= first)
+        for at in np.flatnonzero(chosen).tolist():
+            block = self._blocks[at]
+            mine = keys[low[at] : high[at]]
+            starts = block.keys.searchsorted(mine, side="left")
+            stops = block.keys.searchsorted(mine, side="right")
+            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+                if stop > start:
+                    yield block, slice(start, stop)
+
+
+class Block:
+    """The part of one block that a piece names."""
+
+    def __init__(self, stored: StoredRun, ordinal: int, piece: Piece) -> None:
+        self._stored, self._ordinal, self._piece = stored, ordinal, piece
+        self._selected: tuple[tuple[str, ...], Any] = (), None
+
+    @cached_property
+    def rows(self) -> pa.RecordBatch:
+        """The rows, pointing into the mapped file."""
+        batch, start = self._stored.block(self._ordinal), self._stored.blocks.bounds[self._ordinal]
+        first = max(self._piece.first - int(start), 0)
+        stop = min(self._piece.stop - int(start), batch.num_rows)
+        return batch.slice(first, stop - first)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys of the rows, ascending."""
+        keys: Keys = self.rows.column(0).to_numpy()
+        return keys
+
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What a reader has made of the columns, and wants to find again."""
+        return {}
+
+    def select(self, columns: tuple[str, ...]) -> pa.RecordBatch:
+        """Return the rows with some columns; those last asked for are remembered."""
+        if self._selected[0] != columns:
+            self._selected = columns, self.rows.select(columns)
+        return self._selected[1]
+
+    def places(self, keys: Keys) -> NDArray[np.int64]:
+        """Return the places of the rows of some keys, at most one each, within their fences."""
+        at = np.minimum(self.keys.searchsorted(keys), len(self.keys) - 1)
+        there = self.keys[at] == keys
+        return at if there.all() else at[there]
+
+
+_lookups: WeakKeyDictionary[StoreState, tuple[str, Lookup]] = WeakKeyDictionary()
+
+
+def lookup(root: Root, state: StoreState) -> Lookup:
+    """Return the lookup of a store as it is in one manifest; made when it is first asked for."""
+    known = _lookups.get(state)
+    if known is None or known[0] != root.uri:
+        known = _lookups[state] = (root.uri, Lookup(root, state))
+    return known[1]
