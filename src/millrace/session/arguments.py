@@ -99,6 +99,11 @@ def _shown(given: object) -> str:
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
+def names_of(given: str | Iterable[str]) -> tuple[str, ...]:
+    """Return names that were given as one, or as several."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 def require_not_reserved(stream: str) -> None:
     """Raise if a stream has the name of the one on which the engine tells of itself."""
     if stream.casefold() == SYSSTREAM:

@@ -51,6 +51,7 @@ from millrace.reading.answers import no_answers
 from millrace.schema import Schema, type_named
 from millrace.session.arguments import (
     ids_of,
+    names_of,
     require_asked,
     require_not_reserved,
     require_sink,
@@ -150,12 +151,12 @@ class Session:
         require_not_reserved(name)
         spec = StreamSpec(
             name,
-            columns_of(self._backend, name, source, schema, json, [partition, *_names(order)]),
+            columns_of(self._backend, name, source, schema, json, [partition, *names_of(order)]),
             time,
             to_micros(delay),
             partition,
-            _names(order),
-            _names(key),
+            names_of(order),
+            names_of(key),
             None if retain is None else to_micros(retain),
             None if idle is None else to_micros(idle),
             json,
@@ -198,7 +199,7 @@ class Session:
         key
             The columns that no two rows may have in common, if there are such.
         """
-        return declare_table(self, name, columns, _names(key))
+        return declare_table(self, name, columns, names_of(key))
 
     def standing_table(self, name: str) -> Table:
         """Return a handle on a table by its name."""
@@ -497,7 +498,3 @@ class Session:
         for family in catalog.families.values():
             schema = catalog.stream(family.selection.stream).schema
             bind_selection(family.selection, schema, self._function_types)
-
-
-def _names(given: str | Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
