@@ -26,8 +26,8 @@ class Program:
     """`millrace serve` as a process of its own."""
 
     def __init__(self, root: Path, *more: str) -> None:
-        command = [sys.executable, "-m", "millrace.cli.main", "serve", "--root", str(root), "--demo",
-                   "--port", "0", "--cores", "2", *more]  # fmt: skip
+        command = [sys.executable, "-m", "millrace.cli.main", "serve", "--root", str(root)]
+        command += ["--demo", "--port", "0", "--cores", "2", *more]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         found = re.search(r"http://\S+", self.process.stdout.readline())

@@ -13,11 +13,13 @@ from typing import NoReturn, Protocol
 
 import millrace
 from millrace.cli import (
+    backup,
     check,
     doctor,
     explain,
     inspect,
     query,
+    restore,
     run,
     serve,
     sql,
@@ -58,7 +60,7 @@ class Command(Protocol):
 
 COMMANDS: list[Command] = [
     *(demo, run, serve, token, sql, query),
-    *(check, explain, inspect, verify, doctor, warm),
+    *(check, explain, inspect, verify, backup, restore, doctor, warm),
 ]
 
 

@@ -52,6 +52,10 @@ class Catalog:
     """The feeds that have a plan: there may be many others, which nobody need go through."""
     retained: tuple[str, ...] = ()
     """The feeds whose answers are kept for some time; likewise."""
+    historic: tuple[str, ...] = ()
+    """The feeds whose queries see history; likewise."""
+    fleeting: tuple[str, ...] = ()
+    """The feeds that end by themselves; likewise."""
 
     @property
     def file(self) -> str:
@@ -216,14 +220,14 @@ class Catalog:
             self.table(name)
         numbered = replace(feed, number=self.next_number)
         feeds = {**self.feeds, feed.name: numbered}
-        planned = self.planned if feed.plan is None else (*self.planned, feed.name)
-        retained = self.retained if feed.retain is None else (*self.retained, feed.name)
         return replace(
             self,
             feeds=feeds,
-            planned=planned,
-            retained=retained,
             next_number=self.next_number + 1,
+            planned=self.planned + _if_planned(feed),
+            retained=self.retained + _if_retained(feed),
+            historic=self.historic + _if_historic(feed),
+            fleeting=self.fleeting + _if_fleeting(feed),
         )
 
     def _without_feed(self, name: str) -> Catalog:
@@ -231,9 +235,15 @@ class Catalog:
         feeds = {each: spec for each, spec in self.feeds.items() if each != name}
         gone = set(self.families_of(name))
         families = {key: each for key, each in self.families.items() if key not in gone}
-        planned = tuple(each for each in self.planned if each != name)
-        retained = tuple(each for each in self.retained if each != name)
-        return replace(self, feeds=feeds, planned=planned, retained=retained, families=families)
+        return replace(
+            self,
+            feeds=feeds,
+            families=families,
+            planned=_without(self.planned, name),
+            retained=_without(self.retained, name),
+            historic=_without(self.historic, name),
+            fleeting=_without(self.fleeting, name),
+        )
 
     def _with_queries(self, family: Family, n_rows: int) -> Catalog:
         feed = self.feed(family.feed)
@@ -289,9 +299,31 @@ class Catalog:
             views={each.name: each for each in views},
             table_files=table_files,
             born={name: tuple(each) for name, each in spelt.get("born", {}).items()},
-            planned=tuple(each.name for each in feeds if each.plan is not None),
-            retained=tuple(each.name for each in feeds if each.retain is not None),
+            planned=tuple(name for each in feeds for name in _if_planned(each)),
+            retained=tuple(name for each in feeds for name in _if_retained(each)),
+            historic=tuple(name for each in feeds for name in _if_historic(each)),
+            fleeting=tuple(name for each in feeds for name in _if_fleeting(each)),
         )
+
+
+def _if_planned(feed: FeedSpec) -> tuple[str, ...]:
+    return () if feed.plan is None else (feed.name,)
+
+
+def _if_retained(feed: FeedSpec) -> tuple[str, ...]:
+    return () if feed.retain is None else (feed.name,)
+
+
+def _if_historic(feed: FeedSpec) -> tuple[str, ...]:
+    return () if feed.history is None else (feed.name,)
+
+
+def _if_fleeting(feed: FeedSpec) -> tuple[str, ...]:
+    return () if feed.expires is None else (feed.name,)
+
+
+def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return tuple(each for each in names if each != name) if name in names else names
 
 
 def _found(what: str, name: str, known: Mapping[str, Spec]) -> Spec:

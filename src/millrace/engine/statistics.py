@@ -83,6 +83,9 @@ def measure(
         found = answers_in(each.store)
         if found is not None and found[0] == "rows" and each.merge is None:
             by_query[found[1]] = by_query.get(found[1], 0) + each.rows
+    for tally in tallies:
+        for feed, n_found in tally.found.items():
+            by_query[feed] = by_query.get(feed, 0) + n_found
     marks: dict[str, int] = delta.facts.get("watermarks", {})
     stages = [*(each.seconds for each in tallies), *(each.seconds for each in receipts)]
     came = [each for each in tallies if each.stream != SYSSTREAM]

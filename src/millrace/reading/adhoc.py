@@ -126,7 +126,7 @@ def _declared(parsed: Parsed, held: Held) -> tuple[Declared, dict[str, View], di
             elif view is None:
                 detail, hint = held.unknown(name)
                 raise LanguageError(
-                    f'nothing is called "{name}"',
+                    f'"{name}" does not exist',
                     source=text.source,
                     span=span_of(identifier),
                     code="CQL001",

@@ -8,13 +8,12 @@ from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.stores import rows_store
 from millrace.engine.streams import StreamSpec
+from millrace.reading.window import FIRST_TIME
 from millrace.state.manifest import Manifest
 from millrace.state.merge import LAST_TIME
 from millrace.state.order import TIME
 from millrace.state.root import Root
 from millrace.state.store import scan
-
-FIRST_TIME = -(2**63)
 
 
 def retained_since(spec: StreamSpec, manifest: Manifest, catalog: Catalog) -> int:
@@ -26,9 +25,10 @@ def retained_since(spec: StreamSpec, manifest: Manifest, catalog: Catalog) -> in
 
 
 def newest_time(names: tuple[str, ...], manifest: Manifest, catalog: Catalog) -> int:
-    """Return the greatest event time that has come in some streams; 0 if none has."""
-    clocks = facts.clocks(manifest, catalog)
-    return max((time for name in names for time in clocks.get(name, {}).values()), default=0)
+    """Return up to where the time of some streams has come, by their rows or by itself; or 0."""
+    clocks, marks = facts.clocks(manifest, catalog), facts.watermarks(manifest, catalog)
+    rows = [time for name in names for time in clocks.get(name, {}).values()]
+    return max(rows + [marks[name] for name in names if name in marks], default=0)
 
 
 def history(

@@ -7,7 +7,7 @@ whole or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from millrace.errors import MillraceError, UnknownNameError
 from millrace.server.principals import Principal
-from millrace.session.keeping import Keeping
 from millrace.session.registration import Registration
 from millrace.session.session import Session
 
@@ -29,6 +28,7 @@ class Collecting:
         self.tables: list[pa.RecordBatch] = []
         self._made: set[str] = set()
         self._next = session.engine.registry.catalog.next_qid
+        self._registration = Registration(cast("Session", self))
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the session has
         return getattr(self._session, name)
@@ -52,22 +52,27 @@ class Collecting:
         return first
 
 
+def options_of(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how a query is to be kept and run, where that was said."""
+    known = ("keep", "retain", "policy", "history", "unbounded")
+    return {name: asked[name] for name in known if asked.get(name)}
+
+
 def add_all(session: Session, who: Principal, wanted: Sequence[dict[str, Any]]) -> list[int]:
     """Register queries, all or none; return their ids. What fails says which one it was."""
     with session.updating:
         collecting = Collecting(session)
-        registration = Registration(cast("Session", collecting))
         first = session.engine.registry.catalog.next_qid
         ids = []
         for number, each in enumerate(wanted):
             name, into = each.get("name"), each.get("into")
             try:
-                query = registration.query(
+                query = Session.query(
+                    cast("Session", collecting),
                     each["sql"],
                     name=who.stored(name or f"query_{first + number}"),
                     into=who.stored(into) if into else None,
-                    keeping=Keeping.asked(each.get("keep"), each.get("retain"), each.get("policy")),
-                    unbounded=bool(each.get("unbounded")),
+                    **options_of(each),
                 )
             except MillraceError as error:
                 error.detail = f"It is number {number} of {len(wanted)}. {error.detail}".strip()

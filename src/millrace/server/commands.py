@@ -22,7 +22,7 @@ from millrace.engine.work import Done
 from millrace.errors import NameTakenError, PlanError, UnknownNameError
 from millrace.lang.statements import parse
 from millrace.server.audit import Audit
-from millrace.server.bulk import add_all, change_all
+from millrace.server.bulk import add_all, change_all, options_of
 from millrace.server.declared import Declared
 from millrace.server.principals import ForbiddenError, Principal, owner_of
 from millrace.server.quotas import Quotas
@@ -63,18 +63,13 @@ class Commands:
         asked = frame.body
         name = asked.get("name")
         self._quotas.require_room(self.session, who.tenant, 1)
-        options = {
-            key: asked[key]
-            for key in ("keep", "retain", "history", "policy", "unbounded")
-            if asked.get(key) is not None
-        }
         into = asked.get("into")
         with self._marked(who, asked.get("ttl")):
             query = self._registered(
                 asked["sql"],
                 name=who.stored(name) if name else self._free_name(who),
                 into=who.stored(into) if into else None,
-                **options,
+                **options_of(asked),
             )
         self._audit.write(who, "add", queries=[query.name or query.id], text=asked["sql"])
         return Frame({"id": query.id, "name": query.name, "feed": query.feed.name})

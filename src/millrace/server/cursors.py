@@ -16,10 +16,10 @@ from millrace.errors import MillraceError
 _VERSION = "1"
 
 
-class CursorError(MillraceError):
+class NoCursorError(MillraceError):
     """A text is not a cursor of this query."""
 
-    code = "cursor"
+    code = "no_cursor"
 
 
 class GoneError(MillraceError):
@@ -60,13 +60,13 @@ class Cursor:
             version, number, epoch, told = plain.split(".")
             found = cls(int(epoch), int(told), int(number))
         except (ValueError, binascii.Error, UnicodeDecodeError) as cause:
-            raise CursorError(
+            raise NoCursorError(
                 f'"{text[:40]}" is not a cursor', hint="Give one as it came, or none to begin now."
             ) from cause
         if version != _VERSION or found.epoch < -1 or found.told < 0:
-            raise CursorError(f'"{text[:40]}" is not a cursor')
+            raise NoCursorError(f'"{text[:40]}" is not a cursor')
         if found.feed != feed:
-            raise CursorError(
+            raise NoCursorError(
                 "the cursor is of another query",
                 detail="A query that is dropped and registered again begins anew.",
             )

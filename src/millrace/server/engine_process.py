@@ -43,7 +43,9 @@ def _serve(
     tokens = Tokens(options.token_path)
     audit = Audit(options.root)
     stack.callback(audit.close)
-    commands = Commands(session, audit=audit, quotas=Quotas(tokens.quotas), paths=options.paths)
+    commands = Commands(
+        session, audit=audit, quotas=Quotas(lambda: tokens.quotas(now=True)), paths=options.paths
+    )
     tell_of_itself(session)
     script = Script(session)
     if options.script is not None:

@@ -21,20 +21,14 @@ import pyarrow.compute as pc
 
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.stores import answer_store
-from millrace.reading.answers import answers
-from millrace.reading.changes import oldest_cursor
+from millrace.errors import LostAnswersError
+from millrace.reading.changes import changes, oldest_cursor
 from millrace.reading.fan_out import changes_of
 from millrace.reading.reader import Reader
 from millrace.server.cursors import Cursor, GoneError
 from millrace.server.json_rows import json_rows
 from millrace.state.manifest import Manifest
-from millrace.state.root import Root
 from millrace.time import print_duration
-
-Followed = tuple[FeedSpec, set[int | None]]
-"""A feed, and those of its queries that somebody follows; None is all of them."""
-Spelt = dict[int | None, list[dict[str, Any]]]
-"""Rows as JSON, by query."""
 
 MOST_QUEUED = 256
 MOST_ROWS = 10_000
@@ -127,8 +121,8 @@ class FanOut:
         subscription.position = manifest.epoch
         self._followed.setdefault(feed.number, set()).add(subscription)
         if start < now:
-            table = await asyncio.to_thread(
-                answers, self._reader.root, manifest, feed, qid, first=start.epoch + 1
+            table, _ = await asyncio.to_thread(
+                changes, self._reader.root, manifest, feed, qid, start.epoch
             )
             subscription.catch_up(events_of(table, feed, start, manifest.epoch))
         return subscription
@@ -143,12 +137,40 @@ class FanOut:
     async def publish(self, manifest: Manifest) -> None:
         """Tell what has been committed since the last time."""
         after, self._told = self._told, manifest.epoch
-        followed = [
-            (next(iter(some)).feed, {each.qid for each in some}) for some in self._followed.values()
-        ]
-        news = await asyncio.to_thread(_news, self._reader.root, manifest, followed, after)
-        for feed, by_query in news:
-            self._tell(feed, by_query, manifest.epoch)
+        gathered: list[tuple[FeedSpec, int]] = []
+        for some in list(self._followed.values()):
+            feed = next(iter(some)).feed
+            wanted = {each.qid for each in some}
+            if feed.policy == "lazy" and None not in wanted:
+                gathered += [(feed, qid) for qid in wanted if qid is not None]
+            elif feed.policy != "eager" or _has_news(manifest, feed, after):
+                await self._publish_feed(manifest, feed, after)
+        if gathered:
+            await self._publish_gathered(manifest, gathered, after)
+
+    async def _publish_feed(self, manifest: Manifest, feed: FeedSpec, after: int) -> None:
+        """Read what is new in a feed once, and part it by query."""
+        try:
+            table, _ = await asyncio.to_thread(
+                changes, self._reader.root, manifest, feed, None, after
+            )
+        except LostAnswersError:  # more has come at once than is kept
+            self.end("gone", [feed.number])
+            return
+        wanted = {each.qid for each in self._followed.get(feed.number, ())}
+        self._tell(feed, _by_query(feed, table, wanted), manifest.epoch)
+
+    async def _publish_gathered(
+        self, manifest: Manifest, wanted: list[tuple[FeedSpec, int]], after: int
+    ) -> None:
+        """Read what is new for queries whose answers share the rows of their stream."""
+        found = await asyncio.to_thread(changes_of, self._reader.root, manifest, wanted, after)
+        rows: dict[str, dict[int | None, list[dict[str, Any]]]] = {}
+        for (name, qid), table in found.items():
+            rows.setdefault(name, {})[qid] = json_rows(table)
+        for name, by_query in rows.items():
+            self._tell(next(feed for feed, _ in wanted if feed.name == name), by_query,
+                       manifest.epoch)  # fmt: skip
 
     def end(self, why: str, feeds: Iterable[int] | None = None) -> None:
         """End the subscriptions of some feeds, or of all."""
@@ -156,7 +178,9 @@ class FanOut:
             for each in self._followed.get(number, ()):
                 each.end(why)
 
-    def _tell(self, feed: FeedSpec, by_query: Spelt, epoch: int) -> None:
+    def _tell(
+        self, feed: FeedSpec, by_query: dict[int | None, list[dict[str, Any]]], epoch: int
+    ) -> None:
         """Give each subscriber the rows of its query that it has not had."""
         wanted = [each for each in self._followed.get(feed.number, ()) if not each.ended]
         spelt: dict[tuple[int | None, int], list[Event]] = {}
@@ -176,12 +200,12 @@ def require_kept(manifest: Manifest, feed: FeedSpec, cursor: Cursor) -> None:
     """Refuse to go on behind a gap: a reader that was away is to know of it."""
     oldest = oldest_cursor(manifest, feed)
     if oldest > cursor.epoch:
-        kept = f"the newest {feed.keep:,} rows"
-        kept = kept if feed.retain is None else f"those of the last {print_duration(feed.retain)}"
+        span = feed.retain
+        kept = f"the newest {feed.keep:,} rows" if span is None else print_duration(span)
         raise GoneError(
             "answers after the cursor are no longer kept",
             Cursor(oldest, 0, feed.number),
-            detail=f"Kept are {kept}.",
+            detail=f"Of this query {kept} are kept.",
         )
 
 
@@ -211,33 +235,14 @@ def _events(
         yield Event(Cursor(last - 1, told, feed.number), some)
 
 
-def _news(
-    root: Root, manifest: Manifest, followed: Iterable[Followed], after: int
-) -> list[tuple[FeedSpec, Spelt]]:
-    """Read what is new since an epoch of the feeds and queries that somebody follows."""
-    told: list[tuple[FeedSpec, Spelt]] = []
-    apart: list[Followed] = []
-    for feed, qids in followed:
-        if feed.policy != "eager" and None not in qids:
-            apart.append((feed, qids))  # each query is found by itself, and nothing else is read
-        elif feed.policy != "eager" or _has_news(manifest, feed, after):
-            table = answers(root, manifest, feed, first=after + 1)
-            told.append((feed, _by_query(feed, table, qids)))
-    queries = [(feed, qid) for feed, qids in apart for qid in qids if qid is not None]
-    found = changes_of(root, manifest, queries, after)
-    for feed, qids in apart:
-        mine = {qid: found.get((feed.name, qid)) for qid in qids if qid is not None}
-        spelt: Spelt = {qid: json_rows(table) for qid, table in mine.items() if table is not None}
-        told.append((feed, spelt))
-    return told
-
-
-def _by_query(feed: FeedSpec, table: pa.Table, wanted: set[int | None]) -> Spelt:
+def _by_query(
+    feed: FeedSpec, table: pa.Table, wanted: set[int | None]
+) -> dict[int | None, list[dict[str, Any]]]:
     """Part rows by query; None stands for all of them, and for a feed of one query."""
     rows = json_rows(table)
     if not feed.shared:
         return dict.fromkeys(wanted, rows)
-    found: Spelt = {None: rows} if None in wanted else {}
+    found: dict[int | None, list[dict[str, Any]]] = {None: rows} if None in wanted else {}
     for row in rows:
         if row["_query"] in wanted:
             found.setdefault(row["_query"], []).append(row)

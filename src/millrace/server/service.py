@@ -33,6 +33,7 @@ from millrace.server.pushing import BadRowsError, Pushing, read_body
 from millrace.server.query_views import QueryInfo, QueryPage, info_of, page_of
 from millrace.server.quotas import TooLargeError
 from millrace.server.work_views import Costs
+from millrace.state.names import MissingError
 from millrace.state.root import open_root
 
 State = Literal["running", "paused", "suspended"]
@@ -324,10 +325,7 @@ class Service:
     ) -> pa.Table:
         """Return the answers that are kept of a query, or of a template, oldest first."""
         found = self.found(who, name)
-        table = await asyncio.to_thread(
-            answers, self.reader.root, self.reader.manifest, found.feed, found.qid,
-            begin=begin, end=end, last=last,
-        )  # fmt: skip
+        table = await asyncio.to_thread(self._answers, found, begin, end, last)
         if table.num_rows > self.limits.result_rows:
             raise TooLargeError(
                 "rows a result",
@@ -464,6 +462,21 @@ class Service:
             if listed is None:
                 raise _unknown(name)
             return Found(catalog.feeds[listed.feed], qid)
+
+    def _answers(
+        self, found: Found, begin: Instant | None, end: Instant | None, last: int | None
+    ) -> pa.Table:
+        """Read answers; if a file has just gone, those of the newest epoch."""
+        for again in (False, True):
+            manifest = self.reader.manifest
+            try:
+                return answers(self.reader.root, manifest, found.feed, found.qid, begin=begin,
+                               end=end, last=last)  # fmt: skip
+            except MissingError:
+                if again:
+                    raise
+                self.reader.follow()
+        raise AssertionError
 
     async def _set_state(self, who: Principal, name: str, state: str) -> QueryInfo:
         who.require("writer")

@@ -59,9 +59,9 @@ class Tokens:
         found = self._by_digest.get(digest)
         return None if found is None else Principal(found.tenant, found.role, found.id)
 
-    def quotas(self) -> dict[str, Quota]:
-        """Return the quotas by tenant."""
-        self._refresh()
+    def quotas(self, *, now: bool = False) -> dict[str, Quota]:
+        """Return the quotas by tenant, at most half a second old, or as they are now."""
+        self._refresh(now=now)
         return self._quotas
 
     def listed(self, tenant: str | None = None) -> list[Token]:

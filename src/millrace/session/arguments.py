@@ -100,7 +100,7 @@ def _shown(given: object) -> str:
 
 
 def names_of(given: str | Iterable[str]) -> tuple[str, ...]:
-    """Return names that were given as one, or as several."""
+    """Return names of which one may be given by itself."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from millrace.lang.relational.context import View
 from millrace.operators.evaluate import Function
 from millrace.plan.nearest import nearest
 from millrace.reading.adhoc import Timed
+from millrace.reading.answers import no_answers
 from millrace.reading.history import history, newest_time
-from millrace.schema import TIMESTAMP, Column, Columns, Schema
+from millrace.schema import Column, Columns, Schema
 from millrace.session.planning import views_in
 from millrace.session.query import Query
 from millrace.session.template import Template
@@ -32,14 +32,14 @@ class SessionHeld:
         self._session = session
         self._catalog = session.engine.registry.catalog
         self._manifest = session.engine.manifest
-        self._rows: dict[str, pa.Table] = {}
 
     def columns(self, name: str) -> Schema | None:
         """Return the columns of what has that name, None if nothing has."""
         if name in self._catalog.tables:
             return self._catalog.tables[name].schema
-        if self._standing(name) is not None:
-            fields = self._all_rows(name).schema
+        found = self._standing(name)
+        if found is not None:
+            fields = self._schema(found)
             return Columns(tuple(Column(each.name, each.type) for each in fields))
         stream = self._catalog.streams.get(name)
         return None if stream is None or stream.retain is None else stream.schema
@@ -60,14 +60,13 @@ class SessionHeld:
         """Return the rows, oldest first; those with a time of [begin, end)."""
         if name in self._catalog.tables:
             return self._session.standing_table(name).rows()
-        if self._standing(name) is None:
-            root = self._session.engine.root
-            return history(root, self._manifest, self._catalog, name, begin, end)
-        rows = self._all_rows(name)
-        for instant, test in ((begin, pc.greater_equal), (end, pc.less)):
-            if instant is not None:
-                rows = rows.filter(test(rows.column(_TIME), pa.scalar(instant, TIMESTAMP)))
-        return rows
+        found = self._standing(name)
+        if isinstance(found, Template):
+            return found.rows()
+        if found is not None:
+            return found.results(begin=begin, end=end)
+        root = self._session.engine.root
+        return history(root, self._manifest, self._catalog, name, begin, end)
 
     def unknown(self, name: str) -> tuple[str, str]:
         """Return a detail and a hint about a name that nothing has."""
@@ -111,10 +110,8 @@ class SessionHeld:
         known = template or name in registry.population.names
         return self._session.standing(name) if known else None
 
-    def _all_rows(self, name: str) -> pa.Table:
-        """Return what a query has answered, or the parameters of a template."""
-        if name not in self._rows:
-            found = self._standing(name)
-            assert found is not None, "the name is known"
-            self._rows[name] = found.rows() if isinstance(found, Template) else found.results()
-        return self._rows[name]
+    @staticmethod
+    def _schema(found: Query | Template) -> pa.Schema:
+        if isinstance(found, Template):
+            return found.rows().schema
+        return no_answers(found.feed, "rows").schema

@@ -11,7 +11,7 @@ checked without Spark by running it on a session in memory, whose sources delive
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -33,6 +33,7 @@ from millrace.lang.declarations import (
     CreateView,
     DeleteRows,
     Drop,
+    DryRun,
     Explain,
     InsertFile,
     InsertRows,
@@ -41,10 +42,12 @@ from millrace.lang.declarations import (
     Register,
     Show,
     Statement,
+    Subscribe,
     UpdateRows,
 )
 from millrace.lang.errors import LanguageError
 from millrace.lang.queries import Parsed
+from millrace.lang.query_options import QueryOptions
 from millrace.lang.statements import parse
 from millrace.operators.select import matching
 from millrace.plan.nodes import Selection
@@ -113,6 +116,9 @@ class Script:
                 return Outcome(statement, table=listed(self.session, what))
             case Explain():
                 return Outcome(statement, self._explained(statement))
+            case DryRun(query, history):
+                bound_any(query, self.session)
+                return Outcome(statement, str(self.session.dry_run(str(query), history)))
             case Read():
                 return Outcome(statement, table=ask(statement.query, self.held()))
             case _:
@@ -134,14 +140,20 @@ class Script:
             case CreateView(name, query, columns):
                 declare_view(self.session, name, query, columns)
                 return f'view "{name}" is declared'
-            case CreateQuery(name, query, into, unbounded):
+            case CreateQuery(name, query, into, unbounded, options):
                 bound_any(query, self.session)
-                self.session.query(str(query), name=name, into=into, unbounded=unbounded)
+                words = {"unbounded": unbounded, **_said(options)}
+                self.session.query(str(query), name=name, into=into, **words)
                 return f'query "{name}" stands'
-            case CreateTemplate(name, parameters, query, unbounded):
+            case CreateTemplate(name, parameters, query, unbounded, options):
                 bound_any(query, self.session, dict(parameters))
-                self.session.template(name, str(query), dict(parameters), unbounded=unbounded)
+                words = {"unbounded": unbounded, **_said(options)}
+                self.session.template(name, str(query), dict(parameters), **words)
                 return f'template "{name}" is declared'
+            case Subscribe(name, cursor):
+                self._query(name)
+                after = "" if cursor is None else f", after {cursor}"
+                return f'query "{name}" is followed by `millrace query tail {name}`{after}'
             case InsertRows() | InsertFile() | UpdateRows() | DeleteRows():
                 return self._change_rows(statement)
             case Drop():
@@ -330,6 +342,11 @@ class Script:
         return pa.Table.from_batches(
             [each.take(at) for each, at in zip(batches, hits, strict=True)], rows.schema
         )
+
+
+def _said(options: QueryOptions) -> dict[str, Any]:
+    """Return the options that were given, as arguments."""
+    return {name: value for name, value in asdict(options).items() if value is not None}
 
 
 def _plain(rows: pa.Table) -> pa.Table:

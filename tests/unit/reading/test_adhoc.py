@@ -130,12 +130,12 @@ def test_what_comes_and_goes_of_a_relation_is_read_as_it_was_told(
 
 
 REFUSED = {
-    "SELECT * FROM nope": ('nothing is called "nope"', 14),
-    "SELECT * FROM fleeting": ('nothing is called "fleeting"', 14),
+    "SELECT * FROM nope": ('"nope" does not exist', 14),
+    "SELECT * FROM fleeting": ('"fleeting" does not exist', 14),
     "SELECT * FROM read_csv('/etc/passwd')": ("nothing of ours has that name", 14),
     "SELECT * FROM read_parquet(['a.parquet'])": ("is not understood", 28),
     "SELECT * FROM '/etc/passwd'": ("was not expected here", 14),
-    'SELECT * FROM "/etc/passwd"': ('nothing is called "/etc/passwd"', 14),
+    'SELECT * FROM "/etc/passwd"': ('"/etc/passwd" does not exist', 14),
     "SELECT * FROM duckdb_settings()": ("nothing of ours has that name", 14),
     "SELECT * FROM pg_catalog.pg_tables": ("nothing of ours has that name", 14),
     "SELECT * FROM information_schema.tables": ("nothing of ours has that name", 14),

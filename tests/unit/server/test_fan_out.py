@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from millrace.server.cursors import Cursor, CursorError
+from millrace.server.cursors import Cursor, NoCursorError
 from millrace.server.fan_out import Event, Subscription, events_of
 from millrace.server.limits import Limits
 from millrace.testing.serving import STREAM, Served, trade
@@ -89,7 +89,8 @@ def test_beyond_what_is_kept_a_cursor_is_gone(served: Served) -> None:
     start = served.get("/v1/queries/few/changes").json()["cursor"]
     for each in range(12):
         served.push([trade(f"s{each}", 1.0, each)])
-        served.until(lambda each=each: f"s{each}" in served.get("/v1/queries/few/results").text)
+        assert served.results("few", 1)
+        _await_symbol(served, f"s{each}")
 
     answer = served.get(f"/v1/queries/few/changes?cursor={start}")
     error = answer.json()["error"]
@@ -98,6 +99,10 @@ def test_beyond_what_is_kept_a_cursor_is_gone(served: Served) -> None:
     assert (answer.status_code, error["code"]) == (410, "gone")
     assert error["cursor"] in error["hint"]
     assert symbols([again.json()])[-1] == "s11"
+
+
+def _await_symbol(served: Served, symbol: str) -> None:
+    served.until(lambda: symbol in served.get("/v1/queries/few/results").text)
 
 
 def test_a_cursor_of_another_query_is_refused(served: Served) -> None:
@@ -166,23 +171,11 @@ def test_a_client_that_never_reads_harms_nobody(tmp_path: Path) -> None:
         deaf.close()
         assert subscription.ended == "slow"
         assert served.get("/v1/health").status_code == 200
-        assert symbols(sent_after(served))[-1] == "last"
-
-
-def sent_after(served: Served) -> list[dict[str, Any]]:
-    served.until(lambda: not _pending(served))
-    cursor = served.get("/v1/queries/all/changes").json()["cursor"]
-    served.push([trade("last", 1.0, 3_000)])
-    return sent(served, "all", 1, **{"last-event-id": cursor})
-
-
-def _pending(served: Served) -> bool:
-    """Say whether more than the newest file of the push log is there."""
-    [folder] = (served.root / "pushed").iterdir()
-    return len([each for each in folder.iterdir() if each.is_file()]) > 1
+        served.push([trade("last", 1.0, 3_000)])
+        served.until(lambda: "last" in served.get("/v1/queries/all/results?last=1").text)
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "MS4x", "🙂", "a" * 10_000])
 def test_what_is_no_cursor_is_refused(text: str) -> None:
-    with pytest.raises(CursorError):
+    with pytest.raises(NoCursorError):
         Cursor.read(text, 1)

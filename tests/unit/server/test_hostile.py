@@ -1,10 +1,11 @@
-"""Clients that mean harm, or do not know what they do: refused properly, and nobody else notices."""
+"""Clients that mean harm, or do not know what they do: refused, and nobody else notices."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pyarrow as pa
@@ -13,6 +14,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -56,13 +58,13 @@ def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_every_route_keeps_to_its_document(open_server: Served) -> None:
     document = schemathesis.openapi.from_url(f"{open_server.url}/openapi.json")
-    operations = [each.ok() for each in document.get_all_operations()]
+    operations = [each.ok() for each in document.get_all_operations() if isinstance(each, Ok)]
 
     for operation in operations:
 
         @QUICK
         @given(operation.as_strategy())
-        def keeps_to_it(case: schemathesis.Case) -> None:
+        def keeps_to_it(case: Any) -> None:
             if case.path.endswith("/changes"):
                 case.query = {**(case.query or {}), "wait": 0}
             response = case.call(headers={"accept": "application/json"}, timeout=30)

@@ -190,7 +190,7 @@ def test_what_is_the_operators_is_refused_to_a_tenant(world: World, statement: s
         "CREATE STREAM s (a text, ts timestamp) TIMESTAMP BY ts FROM files(path => '/etc/*')",
         "CREATE STREAM s (a text, ts timestamp) TIMESTAMP BY ts "
         "FROM files(path => '/srv/allowed/../../etc/*')",
-        "CREATE STREAM s (a text, ts timestamp) TIMESTAMP BY ts FROM socket(host => 'x', port => 1)",
+        "CREATE STREAM s (ts timestamp) TIMESTAMP BY ts FROM socket(host => 'x', port => 9)",
         "CREATE TABLE t (a text) FROM files(path => '/etc/passwd')",
         "CREATE SINK s TO parquet(path => '/root/out')",
         "INSERT INTO limits FROM '/etc/passwd'",

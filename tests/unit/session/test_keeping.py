@@ -278,3 +278,23 @@ def test_every_refusal_is_ours() -> None:
     for begin in ("soon", True, "NOW - -3 s"):
         with pytest.raises(MillraceError):
             query.results(begin=begin)
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ("lazy", "each row once for all queries"),
+        ("eager", "answers as rows of their own"),
+        ("none", "nothing for the query"),
+    ],
+)
+def test_an_explanation_says_how_answers_are_kept_and_how_many_there_were(
+    policy: str, told: str
+) -> None:
+    program = Program()
+    query = program.session.query("SELECT x FROM s", name="q", retain=10, policy=policy)
+    program.feed(1, 2, 3)
+
+    assert f"kept     for 10 microseconds: {told}" in query.explain()
+    counted = program.session.statistics()[-1].results_by_query
+    assert counted == ({} if policy == "none" else {"q": 3})

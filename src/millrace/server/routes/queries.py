@@ -39,7 +39,9 @@ class Asked(BaseModel):
         None, description='After how long it is dropped: "1 hour", or seconds.', examples=["1 hour"]
     )
     history: str | None = Field(None, description="How much of the past it is to see.")
-    policy: str | None = Field(None, description="How answers are kept ready.")
+    policy: Literal["eager", "lazy", "none"] | None = Field(
+        None, description="How answers that are retained are kept ready."
+    )
     unbounded: bool = Field(False, description="Whether it may remember more and more.")
 
 

@@ -44,7 +44,10 @@ async def results(
     end: str | None = None,
     last: Annotated[int | None, Query(ge=0, le=1 << 40)] = None,
 ) -> Response:
-    """Return the answers that are kept of a query, or a template, oldest first."""
+    """Return the answers that are kept of a query, or a template, oldest first.
+
+    `begin` and `end` are instants in ISO 8601, or seen from now: `NOW - 10 minutes`.
+    """
     table = await service.results(who, query, begin=begin, end=end, last=last)
     return await table_response(request, table)
 
