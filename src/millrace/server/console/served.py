@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from millrace.engine.sysstream import NAME
 from millrace.errors import PlanError
@@ -29,11 +28,10 @@ from millrace.server.console.asked import Who
 from millrace.server.errors import UnauthorizedError
 from millrace.server.principals import Principal
 from millrace.server.service import Service
+from millrace.server.told_rows import told_to
 from millrace.server.wire import ToldError
 
 EXPLAIN = "EXPLAIN "
-OF_ALL = ("stream", "epoch", "engine")
-"""What everybody is told of; of sinks only the operator is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,26 +226,11 @@ class _TellingHeld:
             (self._manifest.epoch, begin, end),
             lambda: history(self._root, self._manifest, self._catalog, name, begin, end),
         )
-        return rows if self._who.operator else self._own(rows)
+        return told_to(self._who, name, rows)
 
     def unknown(self, name: str) -> tuple[str, str]:
         """Say why the stream is not there."""
         return f'The engine of this server does not tell of itself on "{name}".', ""
-
-    def _own(self, rows: pa.Table) -> pa.Table:
-        """Return what a tenant is told: of the engine as a whole, and of its own queries."""
-        owners = {
-            "query": rows.column("name"),
-            "operator": rows.column("query"),
-            "store": rows.column("query"),
-        }
-        kept = pc.is_in(rows.column("type"), pa.array(OF_ALL))
-        for kind, names in owners.items():
-            known = set(names.unique().drop_null().to_pylist())
-            mine = pa.array([each for each in known if self._who.sees(each)], pa.string())
-            of_kind = pc.equal(rows.column("type"), kind)
-            kept = pc.or_(kept, pc.and_(of_kind, pc.is_in(names, mine)))
-        return rows.filter(kept)
 
 
 def _answered(parsed: Parsed, held: _TellingHeld) -> pa.Table:
