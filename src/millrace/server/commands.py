@@ -17,16 +17,17 @@ from typing import Any
 import pyarrow as pa
 
 from millrace.engine.changing import listed
-from millrace.engine.sysstream import NAME as SYSSTREAM
+from millrace.engine.streams import SYSSTREAM
 from millrace.engine.work import Done
 from millrace.errors import NameTakenError, PlanError, UnknownNameError
 from millrace.lang.statements import parse
 from millrace.server.audit import Audit
 from millrace.server.bulk import add_all, change_all, options_of
 from millrace.server.declared import Declared
-from millrace.server.principals import ForbiddenError, Principal, owner_of
+from millrace.server.principals import Principal, owner_of
 from millrace.server.quotas import Quotas
 from millrace.server.statements import OwnScript, told_as_theirs
+from millrace.server.told_rows import not_theirs, require_hearing
 from millrace.server.wire import Frame
 from millrace.session.dataflow import Dataflow
 from millrace.session.explanation import explain_query
@@ -140,6 +141,20 @@ class Commands:
         found = self._standing(who, frame.body["query"])
         name = found.name or found.feed.name
         return Frame({"text": explain_query(self.session, name, analyze=analyze)})
+
+    def do_dry_run(self, who: Principal, frame: Frame) -> Frame:
+        """Say what a query would have answered on history."""
+        text = frame.body["sql"]
+        require_hearing(self.session, who, text)
+        tried = self.session.dry_run(text, frame.body.get("history"))
+        told = {
+            "results": tried.results,
+            "seconds": round(tried.seconds, 6),
+            "rows": tried.rows,
+            "rows_in_all": tried.n_rows,
+            "partial": tried.partial or tried.at_least,
+        }
+        return Frame(told, (tried.sample,))
 
     def do_template_insert(self, who: Principal, frame: Frame) -> Frame:
         """Insert rows of parameters into a template: each is a standing query."""
@@ -298,11 +313,7 @@ def require_allowed_feed(change: dict[str, Any]) -> None:
     if change["do"] == "add feed" and owner_of(change["feed"]["name"]):
         plan = change["feed"]["plan"]
         if SYSSTREAM in [change["feed"]["stream"], *(plan["sources"] if plan else ())]:
-            raise ForbiddenError(
-                f'a standing query over "{SYSSTREAM}" is for the operator',
-                detail="It tells of the queries of all tenants.",
-                hint="The console shows what concerns you.",
-            )
+            raise not_theirs()
 
 
 def _total(done: Iterable[Done]) -> list[float]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,40 +27,17 @@ from millrace.server.engine_link import EngineLink
 from millrace.server.fan_out import Event, FanOut, Subscription, events_of, require_kept
 from millrace.server.follower import Follower
 from millrace.server.limits import Limits
+from millrace.server.outcomes import Found, Outcome, Pushed
 from millrace.server.principals import Principal
 from millrace.server.pushing import BadRowsError, Pushing, read_body
 from millrace.server.query_views import QueryInfo, QueryPage, info_of, page_of
 from millrace.server.quotas import TooLargeError
+from millrace.server.told_rows import require_not_told, told_to
 from millrace.server.work_views import Costs
 from millrace.state.names import MissingError
 from millrace.state.root import open_root
 
 State = Literal["running", "paused", "suspended"]
-
-
-@dataclass(frozen=True, slots=True)
-class Pushed:
-    """What became of rows that were pushed: how many were taken, and how many set aside."""
-
-    rows: int
-    batch: str
-    set_aside: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """What a statement did: a sentence, or a table for one that asks."""
-
-    message: str = ""
-    table: pa.Table | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A query that was found by its name: its feed, and its id unless the whole feed is meant."""
-
-    feed: FeedSpec
-    qid: int | None
 
 
 class Service:
@@ -112,11 +88,11 @@ class Service:
         limit: int = 1_000,
     ) -> pa.Table:
         """Return retained rows of a stream, the newest `limit` of a window of time."""
-        del who
         spec, most = self._stream(name), self._most(limit)
-        return await asyncio.to_thread(
+        rows = await asyncio.to_thread(
             stream_reads.history, self.reader, spec, begin=begin, end=end, limit=most
         )
+        return told_to(who, name, rows)
 
     async def dead_letters(self, who: Principal, name: str, *, limit: int = 1_000) -> pa.Table:
         """Return the newest dead letters of a stream; a tenant sees those of rows it pushed."""
@@ -150,6 +126,7 @@ class Service:
             Whether rows that do not fit are set aside; otherwise none is taken if one is bad.
         """
         who.require("writer")
+        require_not_told(name)
         spec = self._stream(name)
         decoded = await asyncio.to_thread(
             read_body, body, kind, spec.schema, most_rows=self.limits.push_rows
@@ -375,7 +352,9 @@ class Service:
         done = await self.link.ask("explain", who, body)
         return str(done.body["text"])
 
-    async def dry_run(self, who: Principal, sql: str, *, history: str) -> dict[str, Any]:
+    async def dry_run(
+        self, who: Principal, sql: str, *, history: str | None = None
+    ) -> dict[str, Any]:
         """Return how many results a query would have given on history, and some of them."""
         done = await self.link.ask("dry_run", who, {"sql": sql, "history": history})
         return {**done.body, "sample": done.tables[0]}

@@ -70,6 +70,33 @@ async def explain(query: str, who: Who, service: Served, *, analyze: bool = Fals
     return Explained(text=await service.explain(who, query, analyze=analyze))
 
 
+class Trial(BaseModel):
+    """A query to be tried, and on how much history: such as "10 minutes", or all that is kept."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sql: str = Field(examples=["SELECT symbol FROM trades WHERE price > 100"])
+    history: str | None = None
+
+
+class Tried(BaseModel):
+    """What a query would have answered; `partial` if not all history was there, or was tried."""
+
+    results: int
+    sample: list[dict[str, Any]]
+    seconds: float
+    rows: int
+    rows_in_all: int
+    partial: bool
+
+
+@router.post("/v1/dry-run", responses=responses())
+async def dry_run(body: Trial, who: Who, service: Served) -> Tried:
+    """Say how many results a query would have given on history, before it is registered."""
+    tried = await service.dry_run(who, body.sql, history=body.history)
+    return Tried(**{**tried, "sample": table_json(tried["sample"])["rows"]})
+
+
 @router.post("/v1/explain", responses=responses())
 async def explain_text(body: Statements, who: Who, service: Served) -> Explained:
     """Say how a query would run."""
