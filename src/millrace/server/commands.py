@@ -25,6 +25,7 @@ from millrace.server.bulk import add_all, change_all, options_of
 from millrace.server.declared import Declared
 from millrace.server.principals import Principal
 from millrace.server.quotas import Quotas
+from millrace.server.rate_watch import RateWatch
 from millrace.server.statements import OwnScript, told_as_theirs
 from millrace.server.wire import Frame
 from millrace.session.explanation import explain_query
@@ -37,6 +38,10 @@ CHANGEABLE = ("trigger", "target", "rows", "keep_rejected", "merging", "access",
 """The settings that may be changed while an engine runs; the next epoch follows them."""
 
 
+WATCHMAN = Principal("", "admin", "server")
+"""Who does what nobody has asked for: ends queries, and quietens tenants."""
+
+
 class Commands:
     """The commands of one session."""
 
@@ -45,6 +50,7 @@ class Commands:
     ) -> None:
         self.session, self._audit, self._quotas, self._paths = session, audit, quotas, paths
         self.declared = Declared(session)
+        self.watch = RateWatch(session)
         self._marks = threading.local()
         session.engine.registry.marks = lambda: getattr(self._marks, "now", {})
 
@@ -188,7 +194,7 @@ class Commands:
             self._audit.write(who, "set", settings=changes)
         return Frame({"settings": asdict(engine.settings), "changeable": list(CHANGEABLE)})
 
-    def do_work(self, who: Principal, frame: Frame) -> Frame:  # noqa: ARG002  a command's form
+    def work(self) -> dict[str, Any]:
         """Say what the engine has done: plans, sinks, and what troubles it."""
         engine = self.session.engine
         plans = {
@@ -200,7 +206,19 @@ class Commands:
              "backlog_rows": each.backlog_rows}
             for each in self.session.sinks()
         ]  # fmt: skip
-        return Frame({"plans": plans, "sinks": sinks, "trouble": engine.trouble})
+        return {"plans": plans, "sinks": sinks, "trouble": engine.trouble}
+
+    def quieten(self) -> int:
+        """Pause the noisiest queries of tenants that answer more than they may."""
+        n_paused = 0
+        for tenant, ids in self.watch.noisy(self._quotas.by_tenant()).items():
+            if ids:
+                change_all(self.session, WATCHMAN, "pause", ids)
+                limit = self._quotas.by_tenant()[tenant].results_per_second
+                by = Principal(tenant, "admin", "limit")
+                self._audit.write(by, "pause", queries=ids, reason=f"limit {limit} results/s")
+            n_paused += len(ids)
+        return n_paused
 
     def expire(self) -> int:
         """Drop the queries whose time is over; return how many."""
@@ -208,8 +226,8 @@ class Commands:
         registry = self.session.engine.registry
         due = [qid for qid, at in list(registry.population.expires.items()) if at <= now]
         if due:
-            ids = change_all(self.session, Principal("", "admin", "ttl"), "drop", due)
-            self._audit.write(Principal("", "admin", "ttl"), "expire", queries=ids)
+            ids = change_all(self.session, WATCHMAN, "drop", due)
+            self._audit.write(WATCHMAN, "expire", queries=ids)
         return len(due)
 
     def _registered(self, text: str, *, into: str | None, **options: Any) -> Query:  # noqa: ANN401
