@@ -246,6 +246,13 @@ class Registry:
             stream = self._state.catalog.feed(family.feed).stream
             return np.sort(self._state.population.members(stream, {family.key}))
 
+    def ids_of_feed(self, feed: str) -> Qids:
+        """Return the ids of all queries of a feed."""
+        with self._lock:
+            stream = self._state.catalog.feed(feed).stream
+            keys = set(self._state.catalog.families_of(feed))
+            return self._state.population.members(stream, keys)
+
     def strangers(self, family: Family, qids: Qids) -> Qids:
         """Return those ids that stand for no query of a family."""
         with self._lock:

@@ -26,6 +26,7 @@ from millrace.server.bulk import add_all, change_all, options_of
 from millrace.server.declared import Declared
 from millrace.server.principals import Principal, owner_of
 from millrace.server.quotas import Quotas
+from millrace.server.rate_watch import RateWatch
 from millrace.server.statements import OwnScript, told_as_theirs
 from millrace.server.told_rows import not_theirs, require_hearing
 from millrace.server.wire import Frame
@@ -35,6 +36,9 @@ from millrace.session.query import Query
 from millrace.session.session import Session
 from millrace.session.template import Template
 from millrace.time import to_micros
+
+WATCHMAN = Principal("", "admin", "server")
+"""Who does what nobody has asked for: ends queries, and quietens tenants."""
 
 
 class Commands:
@@ -47,6 +51,7 @@ class Commands:
         self.declared = Declared(session)
         self._dataflow = Dataflow(session)
         session.allowed = require_allowed_feed
+        self.watch = RateWatch(session)
         self._marks = threading.local()
         session.engine.registry.marks = lambda: getattr(self._marks, "now", {})
 
@@ -226,7 +231,7 @@ class Commands:
             self.session.engine.sysstream.ask(time.time_ns() // 1_000)
         return Frame({})
 
-    def do_work(self, who: Principal, frame: Frame) -> Frame:  # noqa: ARG002  a command's form
+    def work(self) -> dict[str, Any]:
         """Say what the engine has done: plans, sinks, and what troubles it."""
         engine = self.session.engine
         plans = {
@@ -238,7 +243,19 @@ class Commands:
              "backlog_rows": each.backlog_rows}
             for each in self.session.sinks()
         ]  # fmt: skip
-        return Frame({"plans": plans, "sinks": sinks, "trouble": engine.trouble})
+        return {"plans": plans, "sinks": sinks, "trouble": engine.trouble}
+
+    def quieten(self) -> int:
+        """Pause the noisiest queries of tenants that answer more than they may."""
+        n_paused = 0
+        for tenant, ids in self.watch.noisy(self._quotas.by_tenant()).items():
+            if ids:
+                change_all(self.session, WATCHMAN, "pause", ids)
+                limit = self._quotas.by_tenant()[tenant].results_per_second
+                by = Principal(tenant, "admin", "limit")
+                self._audit.write(by, "pause", queries=ids, reason=f"limit {limit} results/s")
+            n_paused += len(ids)
+        return n_paused
 
     def expire(self) -> int:
         """Drop the queries whose time is over; return how many."""
@@ -246,8 +263,8 @@ class Commands:
         registry = self.session.engine.registry
         due = [qid for qid, at in list(registry.population.expires.items()) if at <= now]
         if due:
-            ids = change_all(self.session, Principal("", "admin", "ttl"), "drop", due)
-            self._audit.write(Principal("", "admin", "ttl"), "expire", queries=ids)
+            ids = change_all(self.session, WATCHMAN, "drop", due)
+            self._audit.write(WATCHMAN, "expire", queries=ids)
         return len(due)
 
     def _registered(self, text: str, *, into: str | None, **options: Any) -> Query:  # noqa: ANN401

@@ -26,7 +26,7 @@ from millrace.state.manifest import Manifest
 
 THREADS = 32
 MOST_WAITING = 10_000
-TICK_SECONDS = 0.5
+TICK_SECONDS = 1.0
 
 _logger = logging.getLogger(__name__)
 
@@ -69,7 +69,9 @@ class EngineHost:
             link.put(Frame(event))
 
     def _committed(self, manifest: Manifest) -> None:
-        number = self._commands.session.engine.registry.number
+        engine = self._commands.session.engine
+        self._commands.watch.take(engine.statistics[-1])
+        number = engine.registry.number
         self.tell({"event": "committed", "epoch": manifest.epoch, "number": number})
 
     def _now(self) -> list[_Link]:
@@ -115,14 +117,15 @@ class EngineHost:
             link.put(Frame({"id": asked, "error": error_json(told)}))
 
     def _tick(self) -> None:
-        """Drop queries whose time is over."""
+        """Drop queries whose time is over, quieten tenants, and tell how it goes."""
         while not self._stopped.wait(TICK_SECONDS):
             try:
-                if self._commands.expire():
+                if self._commands.expire() + self._commands.quieten():
                     number = self._commands.session.engine.registry.number
                     self.tell({"event": "registered", "number": number})
+                self.tell({"event": "work", **self._commands.work()})
             except MillraceError as error:
-                _logger.warning("queries not expired, later: %s", error)
+                _logger.warning("queries not looked after, later: %s", error)
 
 
 class _Link:

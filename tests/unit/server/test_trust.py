@@ -282,6 +282,20 @@ def test_queries_beyond_a_quota_are_refused(world: World) -> None:
     assert many.status_code == 429
 
 
+def test_a_tenant_that_answers_too_much_is_quietened(world: World) -> None:
+    served = world.served
+    served.tokens.limit("loud", Quota(results_per_second=10))
+    loud = served.tokens.add("writer", "loud")[0]
+    for name, sql in (("most", "SELECT price FROM trades"), ("few", OWN)):
+        served.post("/v1/queries", loud, json={"sql": sql, "name": name})
+
+    served.push([trade("NOISE", 1.0, at) for at in range(200)], token=world.acme)
+
+    served.until(lambda: served.get("/v1/queries/most", loud).json()["state"] == "paused")
+    assert served.get("/v1/queries/few", loud).json()["state"] == "running"
+    assert served.get(f"/v1/queries/{SECRET}", world.acme).json()["state"] == "running"
+
+
 def test_a_token_that_asks_too_fast_is_refused(world: World) -> None:
     served = world.served
     served.tokens.limit("hasty", Quota(requests_per_second=5))

@@ -1,0 +1,137 @@
+"""What the server benchmark and the soak share: a server, its root, and load from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+
+from millrace.connectors.pushed import Pushed
+from millrace.engine.local_loop import LoopBackend
+from millrace.session import Session
+
+COLUMNS = "symbol text, price double, ts timestamp"
+STREAM = f"CREATE STREAM trades ({COLUMNS}) TIMESTAMP BY ts RETAIN 1 hour FROM push();"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server as a process of its own."""
+
+    process: subprocess.Popen[str]
+    url: str
+    root: Path
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self.url.rpartition(":")[2])
+
+    def get(self, path: str) -> Any:  # noqa: ANN401  what comes from JSON
+        """Return what a path gives, as JSON."""
+        return httpx.get(self.url + path, timeout=120).json()
+
+    def post(self, path: str, body: object) -> Any:  # noqa: ANN401
+        """Post JSON; return what comes back."""
+        answer = httpx.post(self.url + path, json=body, timeout=600)
+        assert answer.status_code < 300, answer.text
+        return answer.json()
+
+    def until(self, true: Callable[[], object], seconds: float = 300.0) -> float:
+        """Wait until something is so; return how long that took."""
+        began = time.perf_counter()
+        while not true():
+            assert time.perf_counter() - began < seconds, "it took too long"
+            time.sleep(0.05)
+        return time.perf_counter() - began
+
+    def pids(self) -> dict[str, int]:
+        """Return the processes of the server by what they are."""
+        found = {}
+        for each in _children(self.process.pid):
+            words = Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0")
+            found[words[3].decode()] = each
+        return found
+
+    def rss(self) -> dict[str, float]:
+        """Return how much memory each process has that is its own, in MB."""
+        return {name: _own_memory(pid) for name, pid in self.pids().items()}
+
+
+@contextmanager
+def served(root: Path, *more: str, script: str = "") -> Iterator[Server]:
+    """Run `millrace serve --local --demo` on a root."""
+    command = [sys.executable, "-m", "millrace.cli.main", "serve", "--root", str(root), "--demo"]
+    command += ["--local", "--port", "0", *more]
+    if script:
+        path = root.parent / f"{root.name}.sql"
+        path.write_text(script)
+        command.append(str(path))
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        server = Server(process, process.stdout.readline().split()[-1], root)
+        server.until(lambda: _ready(server))
+        yield server
+    finally:
+        process.terminate()
+        process.wait(120)
+
+
+def _ready(server: Server) -> bool:
+    try:
+        return httpx.get(f"{server.url}/v1/ready", timeout=30).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def load(server: Server, do: str, **asked: object) -> dict[str, Any]:
+    """Let the generator do something; return what it measured."""
+    return finished(started(server, do, **asked))
+
+
+def started(server: Server, do: str, **asked: object) -> subprocess.Popen[str]:
+    """Start the generator."""
+    text = json.dumps({"do": do, "port": server.port, **asked})
+    command = [sys.executable, "-m", "bench.server_load", text]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
+
+
+def finished(generator: subprocess.Popen[str]) -> dict[str, Any]:
+    """Wait for the generator; return what it measured."""
+    told, _ = generator.communicate(timeout=3_600)
+    found: dict[str, Any] = json.loads(told.strip().splitlines()[-1])
+    return found
+
+
+@contextmanager
+def prepared(root: Path) -> Iterator[Session]:
+    """Open a root in this process, to fill it before it is served."""
+    with Session(root, spark=LoopBackend(), threads=False) as session:
+        session.stream("trades", Pushed(), time="ts", schema=COLUMNS, retain="1 hour")
+        yield session
+
+
+def parameters(count: int) -> pa.Table:
+    """Return parameters of so many queries, one symbol each."""
+    return pa.table({"sym": [f"s{each}" for each in range(count)], "low": [0.0] * count})
+
+
+def _children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _own_memory(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    own = [line for line in lines if line.startswith(("Private_Dirty", "Private_Clean"))]
+    return sum(int(line.split()[1]) for line in own if "Dirty" in line) / 1_024
