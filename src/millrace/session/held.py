@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,10 +26,17 @@ _TIME = "_time"
 
 
 class SessionHeld:
-    """Tables, answers of queries, parameters of templates, and histories of streams."""
+    """Tables, answers of queries, parameters of templates, and histories of streams.
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    Parameters
+    ----------
+    stored
+        Tells under which name a query or a template is stored that a question calls by another;
+        with it, nothing is said of other names.
+    """
+
+    def __init__(self, session: Session, stored: Callable[[str], str] | None = None) -> None:
+        self._session, self._stored = session, stored
         self._catalog = session.engine.registry.catalog
         self._manifest = session.engine.manifest
 
@@ -74,6 +81,8 @@ class SessionHeld:
         if name in catalog.streams:
             detail = f'Stream "{name}" keeps no history.'
             return detail, "Declare the stream with RETAIN 1 HOUR, or so."
+        if self._stored is not None:
+            return "", ""
         known = [*catalog.tables, *catalog.views, *catalog.streams, *catalog.feeds, *names]
         return there_are("names", dict.fromkeys(known)), nearest(name, known[:MOST_COMPARED])
 
@@ -94,10 +103,11 @@ class SessionHeld:
 
     def _standing(self, name: str) -> Query | Template | None:
         registry = self._session.engine.registry
-        feed = registry.catalog.feeds.get(name)
+        stored = name if self._stored is None else self._stored(name)
+        feed = registry.catalog.feeds.get(stored)
         template = feed is not None and feed.kind == "template"
-        known = template or name in registry.population.names
-        return self._session.standing(name) if known else None
+        known = template or stored in registry.population.names
+        return self._session.standing(stored) if known else None
 
     @staticmethod
     def _schema(found: Query | Template) -> pa.Schema:

@@ -51,7 +51,7 @@ from millrace.lang.query_options import QueryOptions
 from millrace.lang.statements import parse
 from millrace.operators.select import matching
 from millrace.plan.nodes import Selection
-from millrace.reading.adhoc import ask
+from millrace.reading.adhoc import Held, ask
 from millrace.schema import type_name
 from millrace.session.explanation import explain_query, explain_selection, standing_as
 from millrace.session.following import read_rows
@@ -120,9 +120,13 @@ class Script:
                 bound_any(query, self.session)
                 return Outcome(statement, str(self.session.dry_run(str(query), history)))
             case Read():
-                return Outcome(statement, table=ask(statement.query, SessionHeld(self.session)))
+                return Outcome(statement, table=ask(statement.query, self.held()))
             case _:
                 return Outcome(statement, self._done(statement))
+
+    def held(self) -> Held:
+        """Return what questions may read."""
+        return SessionHeld(self.session)
 
     def _done(self, statement: Statement) -> str:  # noqa: C901  a case for each statement
         match statement:
