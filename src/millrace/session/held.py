@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -63,7 +63,9 @@ class SessionHeld:
         time = self._catalog.streams[name].time
         return Timed(time, newest_time((name,), self._manifest, self._catalog))
 
-    def rows(self, name: str, begin: int | None, end: int | None) -> pa.Table:
+    def rows(
+        self, name: str, begin: int | None, end: int | None, columns: Sequence[str]
+    ) -> pa.Table:
         """Return the rows, oldest first; those with a time of [begin, end)."""
         if name in self._catalog.tables:
             return self._session.standing_table(name).rows()
@@ -73,7 +75,7 @@ class SessionHeld:
         if found is not None:
             return found.results(begin=begin, end=end)
         root = self._session.engine.root
-        return history(root, self._manifest, self._catalog, name, begin, end)
+        return history(root, self._manifest, self._catalog, name, begin, end, columns=columns)
 
     def unknown(self, name: str) -> tuple[str, str]:
         """Return a detail and a hint about a name that nothing has."""
