@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from millrace.engine.streams import SYSSTREAM
 from millrace.errors import MillraceError, NameTakenError, UnknownNameError
 from millrace.lang.declarations import (
     Connector,
@@ -155,9 +156,12 @@ class _TheirHeld(SessionHeld):
         """Return the name under which a query or template of theirs is stored."""
         return self._who.found(name)
 
-    def rows(self, name: str, begin: int | None, end: int | None) -> pa.Table:
-        """Return the rows that they may see."""
-        return told_to(self._who, name, super().rows(name, begin, end))
+    def rows(
+        self, name: str, begin: int | None, end: int | None, columns: Sequence[str]
+    ) -> pa.Table:
+        """Return the rows that they may see; all columns, since one says whose a row is."""
+        every = tuple(self._catalog.streams[name].schema.names) if name == SYSSTREAM else columns
+        return told_to(self._who, name, super().rows(name, begin, end, every))
 
     def shown(self, stored: str) -> str:
         """Return how they write it; nothing if it is of others."""

@@ -7,7 +7,7 @@ engine for anything. A tenant is told of the engine as a whole and of its own qu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -218,7 +218,13 @@ class _TellingHeld:
         """Return the stream's column of time, and its newest instant."""
         return Timed("ts", newest_time((name,), self._manifest, self._catalog))
 
-    def rows(self, name: str, begin: int | None, end: int | None) -> pa.Table:
+    def rows(
+        self,
+        name: str,
+        begin: int | None,
+        end: int | None,
+        columns: Sequence[str],  # noqa: ARG002  all are read once, for all graphs
+    ) -> pa.Table:
         """Return its rows of [begin, end), after the instant that is known already."""
         if self._since is not None:
             begin = max(self._since + 1, self._since + 1 if begin is None else begin)
@@ -228,9 +234,9 @@ class _TellingHeld:
         )
         return told_to(self._who, name, rows)
 
-    def unknown(self, name: str) -> tuple[str, str]:
+    def unknown(self, name: str) -> tuple[str, str, str]:
         """Say why the stream is not there."""
-        return f'The engine of this server does not tell of itself on "{name}".', ""
+        return f'"{name}" does not exist', "The engine of this server does not tell of itself.", ""
 
 
 def _answered(parsed: Parsed, held: _TellingHeld) -> pa.Table:
