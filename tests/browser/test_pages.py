@@ -136,6 +136,10 @@ def test_a_query_is_written_corrected_explained_registered_paused_and_dropped(
     expect(alert).to_have_count(0)
     page.keyboard.press("ControlOrMeta+Enter")
     expect(page.get_by_role("region", name="How it would run")).to_contain_text("index")
+    page.get_by_role("button", name="Dry run").click()
+    tried = page.get_by_role("region", name="What it would have answered in the last 10 minutes")
+    expect(tried).to_contain_text("results")
+    expect(tried.locator("tbody tr").first).to_be_visible()
     page.get_by_label("Name").fill("written_here")
     page.get_by_role("button", name="Register").click()
 
