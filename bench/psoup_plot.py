@@ -35,7 +35,7 @@ def draw(drawing: Drawing, lines: Mapping[str, Mapping[int, float]], folder: Pat
     """Draw lines by name, both axes logarithmic; return where the picture is."""
     folder.mkdir(parents=True, exist_ok=True)
     figure, axes = plt.subplots(figsize=(9, 6))
-    figure.subplots_adjust(bottom=0.24, top=0.92, right=0.97)
+    figure.subplots_adjust(bottom=0.2, top=0.92, left=0.08, right=0.76)
     seen: dict[str, int] = {}
     for name, points in lines.items():
         colour = next((COLOURS[each] for each in COLOURS if name.startswith(each)), "tab:purple")
@@ -48,11 +48,11 @@ def draw(drawing: Drawing, lines: Mapping[str, Mapping[int, float]], folder: Pat
     axes.set_ylabel(drawing.up)
     axes.set_title(drawing.title, loc="left")
     axes.grid(axis="y", color="0.92")
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1))
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     figure.text(
-        0.02, 0.015, fill(f"{drawing.claim} {drawing.verdict}", 120), fontsize=8, va="bottom"
+        0.02, 0.015, fill(f"{drawing.claim} {drawing.verdict}", 140), fontsize=8, va="bottom"
     )
     figure.text(0.99, 0.985, machine(), ha="right", va="top", fontsize=6, color="0.5")
     path = folder / f"{drawing.name}.png"

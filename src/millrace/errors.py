@@ -105,21 +105,16 @@ class IdentityError(StoreError):
     code = "identity"
 
 
-class CursorError(StoreError):
-    """Answers after a cursor are no longer kept; with `oldest` none that is kept is missed."""
-
-    code = "cursor"
-
-    def __init__(self, message: str, *, detail: str = "", hint: str = "", oldest: int = -1) -> None:
-        super().__init__(message, detail=detail, hint=hint)
-        self.oldest = oldest
-
-
 class LostAnswersError(StoreError):
     """Answers after a cursor are no longer kept; `oldest` is a cursor from which they are."""
 
     code = "lost_answers"
-    oldest = ""
+
+    def __init__(
+        self, message: str, *, detail: str = "", hint: str = "", oldest: int | str = ""
+    ) -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.oldest = oldest
 
 
 class SourceError(MillraceError):
@@ -144,6 +139,12 @@ class SumOverflowError(MillraceError):
     """A sum does not fit into its type."""
 
     code = "CQL061"
+
+
+class ReadLimitError(MillraceError):
+    """A question took more time, memory or rows than one may."""
+
+    code = "read_limit"
 
 
 class SinkError(MillraceError):

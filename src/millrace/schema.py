@@ -251,6 +251,15 @@ class Schema:
         return ", ".join(str(each) for each in self.columns)
 
 
+class Columns(Schema):
+    """A schema of rows of ours, whose names may be reserved ones."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        """Allow every name."""
+
+
 @lru_cache(maxsize=1024)
 def _to_arrow(columns: tuple[Column, ...]) -> pa.Schema:
     return pa.schema([pa.field(each.name, each.type) for each in columns])

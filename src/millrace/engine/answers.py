@@ -17,12 +17,14 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from millrace.engine.backfill import Ranges
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.gathering import Gathering
 from millrace.engine.outgoing import Outgoing
 from millrace.engine.population import Qids
+from millrace.engine.standing import without_queries
 from millrace.engine.tally import Failure
 from millrace.index.match import Matcher, Pairs, Source, families_by_projection
 from millrace.index.pieces import pieces
@@ -45,11 +47,17 @@ class Answers:
         outgoing: Outgoing,
         gathering: Gathering,
         functions: Mapping[str, Function],
+        *,
+        behind: Ranges = (),
     ) -> None:
         self._catalog, self._decision, self._outgoing = catalog, decision, outgoing
         self._gathering = gathering
         self._functions = functions
         self._matcher = Matcher(sources, functions, decision.access)
+        self._punctual = self._matcher
+        if behind:
+            ahead = [without_queries(each, behind) for each in sources]
+            self._punctual = Matcher(ahead, functions, decision.access)
         self._runs = [each.run for each in sources]
         self._told = [self._slots_wanted(run, "rows", "sets") for run in self._runs]
         self._wanted = [
@@ -64,29 +72,44 @@ class Answers:
         self._counted = [self._slots_wanted(run, "counts") for run in self._runs]
         self._sets: dict[tuple[str, str], list[_Matched]] = {}
         self._failures: dict[int, Failure] = {}
+        self.found: dict[str, int] = {}
+        """How many answers of feeds were gathered that nobody is told."""
 
     def take(self, rows: pa.RecordBatch, times: Ints, late: Bools) -> Iterator[None]:
-        """Answer the queries for one batch; yields whenever answers could be sent off."""
+        """Answer the queries for one batch; yields whenever answers could be sent off.
+
+        Punctual rows are not for queries that are behind, which find them in the history.
+        """
+        if self._punctual is self._matcher:
+            yield from self._take(_Batch(rows, times, late), self._matcher)
+            return
+        for matcher, mask in ((self._punctual, ~late), (self._matcher, late)):
+            if mask.any():
+                some = rows if mask.all() else rows.filter(pa.array(mask))
+                yield from self._take(_Batch(some, times[mask], late[mask]), matcher)
+
+    def _take(self, batch: _Batch, matcher: Matcher) -> Iterator[None]:
+        rows, times, late = batch.rows, batch.times, batch.late
         if not rows.num_rows or not self._runs:
             return
         if any(mask is None or mask.any() for mask in self._wanted):
-            first, n_rows = 0, self._matcher.rows_at_once(rows, self._wanted)
+            first, n_rows = 0, matcher.rows_at_once(rows, self._wanted)
             for piece in pieces(rows, n_rows):
                 stop = first + piece.num_rows
-                self._match(_Batch(piece, times[first:stop], late[first:stop]))
+                self._match(_Batch(piece, times[first:stop], late[first:stop]), matcher)
                 first = stop
                 yield
         elif self._gathering.everything:
             self._gathering.close(rows, times, late)
         if any(mask is None or mask.any() for mask in self._counted):
-            self._matcher.count(rows, self._counted)
-        self._note_failures(times)
+            matcher.count(rows, self._counted)
+        self._note_failures(times, matcher)
 
-    def _match(self, batch: _Batch) -> None:
-        for pairs in self._matcher.pairs(batch.rows, self._wanted):
-            noted = self._gathering.note(pairs)
+    def _match(self, batch: _Batch, matcher: Matcher) -> None:
+        for pairs in matcher.pairs(batch.rows, self._wanted):
+            self._gathering.note(pairs)
             if pairs.run.name in self._silent:
-                self._outgoing.n_results += noted
+                self._count_found(pairs)
                 continue
             for matched in self._parted(pairs):
                 self._send(matched, batch)
@@ -96,17 +119,31 @@ class Answers:
     def finish(self) -> None:
         """Send the counts, and what was gathered."""
         self._gathering.finish()
-        for number, run in enumerate(self._runs):
-            counted, counts = self._matcher.counts(number, self._counted[number])
-            for feed, at in _by_feed(run, counted):
-                spec, slots = self._catalog.feeds.get(feed), counted[at]
-                if spec is not None and "counts" in self._forms(feed):
-                    self._outgoing.add_counts(spec, run.qids[slots], counts[at])
+        for matcher in {id(each): each for each in (self._matcher, self._punctual)}.values():
+            for number, run in enumerate(self._runs):
+                self._send_counts(run, *matcher.counts(number, self._counted[number]))
+
+    def _send_counts(self, run: IndexRun, counted: Ints32, counts: Ints) -> None:
+        for feed, at in _by_feed(run, counted):
+            spec, slots = self._catalog.feeds.get(feed), counted[at]
+            if spec is not None and "counts" in self._forms(feed):
+                self._outgoing.add_counts(spec, run.qids[slots], counts[at])
 
     @property
     def failures(self) -> tuple[Failure, ...]:
         """The queries that could not be answered."""
         return tuple(self._failures.values())
+
+    def _count_found(self, pairs: Pairs) -> None:
+        """Count the answers of a file of which none are told, by feed."""
+        families = pairs.run.families
+        counts = np.bincount(pairs.run.owners(pairs.slots), minlength=len(families))
+        for number in np.flatnonzero(counts).tolist():
+            self._add_found(families[number].feed, int(counts[number]))
+
+    def _add_found(self, feed: str, n_found: int) -> None:
+        self.found[feed] = self.found.get(feed, 0) + n_found
+        self._outgoing.n_results += n_found
 
     def _forms(self, feed: str) -> list[str]:
         return list(self._decision.wanted.get(feed, ()))
@@ -119,7 +156,7 @@ class Answers:
             if spec is None:
                 continue
             if not self._forms(feed):
-                self._outgoing.n_results += pairs.slots[at].size
+                self._add_found(feed, pairs.slots[at].size)
                 continue
             stored, slots = run.families[families[0]], pairs.slots[at]
             parameters, alike = None, stored.projection
@@ -191,8 +228,9 @@ class Answers:
         if failures.causes.keys().isdisjoint(qids.tolist()):
             failures.add(qids.tolist(), cause)
 
-    def _note_failures(self, times: Ints) -> None:
-        for qid, cause in self._matcher.failures.causes.items():
+    def _note_failures(self, times: Ints, matcher: Matcher) -> None:
+        causes = {**matcher.failures.causes, **self._matcher.failures.causes}
+        for qid, cause in causes.items():
             if qid not in self._failures:
                 self._failures[qid] = Failure(
                     qid, int(times.min()), type(cause).__name__, str(cause)[:500]

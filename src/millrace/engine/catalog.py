@@ -52,6 +52,10 @@ class Catalog:
     """The feeds that have a plan: there may be many others, which nobody need go through."""
     retained: tuple[str, ...] = ()
     """The feeds whose answers are kept for some time; likewise."""
+    historic: tuple[str, ...] = ()
+    """The feeds whose queries see history; likewise."""
+    fleeting: tuple[str, ...] = ()
+    """The feeds that end by themselves; likewise."""
 
     @property
     def file(self) -> str:
@@ -95,13 +99,15 @@ class Catalog:
         """Return the keys of a feed's families."""
         return [key for key, each in self.families.items() if each.feed == feed]
 
-    def apply(self, change: dict[str, Any]) -> Catalog:  # noqa: C901  a case for each change
+    def apply(self, change: dict[str, Any]) -> Catalog:  # noqa: C901, PLR0912  a case for each change
         """Return the catalog after one change; a change that does not fit raises."""
         match change["do"]:
             case "add stream":
                 after = self._with_stream(StreamSpec.from_json(change["stream"]))
             case "drop stream":
                 after = self._without_stream(change["name"])
+            case "retain stream":
+                after = self._with_retention(change["name"], change["retain"])
             case "add table":
                 after = self._with_table(TableSpec.from_json(change["table"]))
             case "drop table":
@@ -137,6 +143,10 @@ class Catalog:
         self.stream(name)
         self._require_unread("stream", name)
         return replace(self, streams={n: s for n, s in self.streams.items() if n != name})
+
+    def _with_retention(self, name: str, retain: int) -> Catalog:
+        changed = self.stream(name).retained(retain)
+        return replace(self, streams={**self.streams, name: changed})
 
     def _with_table(self, spec: TableSpec) -> Catalog:
         self._require_new("table", spec.name)
@@ -210,14 +220,14 @@ class Catalog:
             self.table(name)
         numbered = replace(feed, number=self.next_number)
         feeds = {**self.feeds, feed.name: numbered}
-        planned = self.planned if feed.plan is None else (*self.planned, feed.name)
-        retained = self.retained if feed.retain is None else (*self.retained, feed.name)
         return replace(
             self,
             feeds=feeds,
-            planned=planned,
-            retained=retained,
             next_number=self.next_number + 1,
+            planned=self.planned + _if_planned(feed),
+            retained=self.retained + _if_retained(feed),
+            historic=self.historic + _if_historic(feed),
+            fleeting=self.fleeting + _if_fleeting(feed),
         )
 
     def _without_feed(self, name: str) -> Catalog:
@@ -225,9 +235,15 @@ class Catalog:
         feeds = {each: spec for each, spec in self.feeds.items() if each != name}
         gone = set(self.families_of(name))
         families = {key: each for key, each in self.families.items() if key not in gone}
-        planned = tuple(each for each in self.planned if each != name)
-        retained = tuple(each for each in self.retained if each != name)
-        return replace(self, feeds=feeds, planned=planned, retained=retained, families=families)
+        return replace(
+            self,
+            feeds=feeds,
+            families=families,
+            planned=_without(self.planned, name),
+            retained=_without(self.retained, name),
+            historic=_without(self.historic, name),
+            fleeting=_without(self.fleeting, name),
+        )
 
     def _with_queries(self, family: Family, n_rows: int) -> Catalog:
         feed = self.feed(family.feed)
@@ -283,9 +299,31 @@ class Catalog:
             views={each.name: each for each in views},
             table_files=table_files,
             born={name: tuple(each) for name, each in spelt.get("born", {}).items()},
-            planned=tuple(each.name for each in feeds if each.plan is not None),
-            retained=tuple(each.name for each in feeds if each.retain is not None),
+            planned=tuple(name for each in feeds for name in _if_planned(each)),
+            retained=tuple(name for each in feeds for name in _if_retained(each)),
+            historic=tuple(name for each in feeds for name in _if_historic(each)),
+            fleeting=tuple(name for each in feeds for name in _if_fleeting(each)),
         )
+
+
+def _if_planned(feed: FeedSpec) -> tuple[str, ...]:
+    return () if feed.plan is None else (feed.name,)
+
+
+def _if_retained(feed: FeedSpec) -> tuple[str, ...]:
+    return () if feed.retain is None else (feed.name,)
+
+
+def _if_historic(feed: FeedSpec) -> tuple[str, ...]:
+    return () if feed.history is None else (feed.name,)
+
+
+def _if_fleeting(feed: FeedSpec) -> tuple[str, ...]:
+    return () if feed.expires is None else (feed.name,)
+
+
+def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return tuple(each for each in names if each != name) if name in names else names
 
 
 def _found(what: str, name: str, known: Mapping[str, Spec]) -> Spec:

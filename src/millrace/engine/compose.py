@@ -17,10 +17,12 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.plan_stores import is_spread
 from millrace.engine.progress import Progress, can_begin, earliest, frontier
-from millrace.engine.receipt import Receipt, Written
+from millrace.engine.receipt import BESIDE, Receipt, Written
 from millrace.engine.retention import grown, spanned
 from millrace.engine.stores import store_specs
+from millrace.engine.streams import SYSSTREAM
 from millrace.engine.tally import Tally, advanced
+from millrace.engine.warming import WARMING
 from millrace.state.manifest import Delta, Manifest, commit_name
 from millrace.state.merge import MergeProgress
 from millrace.state.piece import Piece
@@ -111,13 +113,16 @@ def _merged(
 def _added(
     placed: list[tuple[Written, Piece | None]],
 ) -> dict[str, tuple[tuple[Piece, ...], ...]]:
-    """Return the new runs: one of all shards for what is keyed, one a shard for answers."""
+    """Return the new runs: one of all shards for what is keyed, one a shard for answers.
+
+    What a shard made beside its own keys is a run of its own.
+    """
     added: dict[str, tuple[tuple[Piece, ...], ...]] = {}
-    for each, piece in placed:
+    for each, piece in sorted(placed, key=lambda one: one[0].shard == BESIDE):
         if each.merge is not None or piece is None:
             continue
         runs = added.get(each.store, ())
-        if runs and is_spread(each.store):
+        if runs and is_spread(each.store) and each.shard != BESIDE:
             added[each.store] = ((*runs[0], piece),)
         else:
             added[each.store] = (*runs, (piece,))
@@ -154,6 +159,8 @@ def _facts(
         "seen": seen,
         "born": {name: stream.born for name, stream in catalog.streams.items()},
         "idle": {name: each for name, each in still_idle.items() if each},
+        "backfills": {name: each["after"] for name, each in decision.backfill.items()},
+        "asked": catalog.next_qid,
         "query": decision.identity.query,
         "digests": digests[-facts.N_DIGESTS :],
     }
@@ -189,6 +196,10 @@ def _of_plans(
             continue
         feed = catalog.feeds[name]
         reached, number = frontier(feed, progress.marks), str(feed.number)
+        warming = decision.warming.get(name)
+        if warming is not None and warming["end"] is not None:
+            reached = warming["end"]
+            found["warming"][number] = {each: warming[each] for each in WARMING}
         entered = decision.entered.get(name, decision.identity.epoch)
         found["entered"][number] = entered
         if begin is None:
@@ -212,7 +223,7 @@ def _of_families(
     catalog: Catalog, decision: Decision, progress: Progress
 ) -> dict[str, dict[str, Any]]:
     """Return up to where the plans of families have come, and what they have seen."""
-    facts_of_plans = ("frontiers", "entered", "taken", "earliest", "births")
+    facts_of_plans = ("frontiers", "entered", "taken", "earliest", "births", "warming")
     found: dict[str, dict[str, Any]] = {each: {} for each in facts_of_plans}
     for name in decision.births:
         qid, begin, begun = decision.plans[name]
@@ -241,8 +252,11 @@ def _verdicts(
 
 
 def _counts(manifest: Manifest, tallies: list[Tally]) -> dict[str, int]:
+    """Add up what came, but for what the engine tells of itself, and what was answered."""
     before: dict[str, int] = manifest.facts.get("counts", {})
+    came = [each for each in tallies if each.stream != SYSSTREAM]
     return {
-        name: before.get(name, 0) + sum(getattr(each, name) for each in tallies)
+        name: before.get(name, 0)
+        + sum(getattr(each, name) for each in (tallies if name == "results" else came))
         for name in ("rows", "late", "dead", "results")
     }

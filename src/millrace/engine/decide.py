@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from millrace.engine import facts
+from millrace.engine.backfill import needed_since
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision, Identity
 from millrace.engine.keeping import Consumed, kept_merges
@@ -25,6 +26,7 @@ from millrace.engine.stores import (
     store_specs,
 )
 from millrace.engine.streams import StreamSpec
+from millrace.engine.warming import lagging, warm_needs
 from millrace.operators.relational.timed import OPEN
 from millrace.state.cuts import Fences
 from millrace.state.levels import merge_budget, plan_drops, plan_merges
@@ -87,7 +89,7 @@ def merges(
         fences,
         epoch=manifest.epoch + 1,
         budget_rows=merge_budget(new_rows, total),
-        horizon=horizons(manifest, catalog, settings.keep_rejected, clock),
+        horizon=_unneeded(manifest, catalog, settings.keep_rejected, clock),
     )
     return (*stored, *kept_merges(manifest, catalog, consumed))
 
@@ -117,11 +119,22 @@ def horizons(
     return found
 
 
+def _unneeded(
+    manifest: Manifest, catalog: Catalog, keep_rejected: int, clock: int
+) -> dict[str, int]:
+    """Return the time before which rows of stores may go: also queries that see it have had it."""
+    found = horizons(manifest, catalog, keep_rejected, clock)
+    needed = needed_since(manifest, catalog)
+    for store, time in warm_needs(manifest, catalog).items():
+        needed[store] = min(time, needed.get(store, time))
+    return {store: min(time, needed.get(store, time)) for store, time in found.items()}
+
+
 def expired(
     manifest: Manifest, catalog: Catalog, keep_rejected: int, decision: Decision
 ) -> dict[str, tuple[int, ...]]:
     """Return the runs that hold nothing but expired rows, and that no merge of the epoch reads."""
-    horizon = horizons(manifest, catalog, keep_rejected, decision.clock)
+    horizon = _unneeded(manifest, catalog, keep_rejected, decision.clock)
     merging = {(merge.store, each.run) for merge in decision.merges for each in merge.inputs}
     drops = {}
     for store, runs in plan_drops(manifest.stores, horizon).items():
@@ -150,11 +163,15 @@ def abandoned(
 def next_due(manifest: Manifest, catalog: Catalog) -> int | None:
     """Return when, by the wall clock, time has to pass though nothing comes, if ever.
 
-    That is when the next partition turns idle; and once a whole stream is, every second for as
+    That is at once while queries catch up with history, when a query ends by itself, and when the
+    next partition turns idle; and once a whole stream is, every second for as
     long as a plan that reads it waits for something.
     """
     idle = manifest.facts.get("idle", {})
-    due = [
+    due = [catalog.feeds[name].expires or 0 for name in catalog.fleeting]
+    behind = any(facts.backfills(manifest, catalog).values()) or lagging(manifest, catalog)
+    due += [0] if behind else []
+    due += [
         when + stream.idle
         for stream, name, when in _seen(manifest, catalog)
         if stream.idle is not None and name not in idle.get(stream.name, [])

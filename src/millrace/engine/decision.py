@@ -52,7 +52,8 @@ class Decision:
     sees, `taken` which change of the registry was the last whose tables it has seen, `earliest` the
     least time of what waits for a plan that has not begun. `births` are those of families, as
     `engine.births` spells them, and `quiet` their queries that are paused. `hops` is how often rows
-    of plans travel between shards.
+    of plans travel between shards. `backfill` is what is answered of histories, by stream, and
+    `warming` how plans catch up with theirs, as `engine.backfill` and `engine.warming` spell it.
     """
 
     identity: Identity
@@ -80,6 +81,8 @@ class Decision:
     earliest: dict[str, int] = field(default_factory=dict)
     births: dict[str, Any] = field(default_factory=dict)
     quiet: tuple[int, ...] = ()
+    backfill: dict[str, Any] = field(default_factory=dict)
+    warming: dict[str, Any] = field(default_factory=dict)
     hops: int = 0
     unordered: tuple[str, ...] = ()
     probe: bool = False
@@ -126,6 +129,8 @@ class Decision:
                 "quiet": tuple(spelt.get("quiet", ())),
                 "plans": spelt.get("plans", {}),  # the first roots have none
                 "ahead": spelt.get("ahead", {}),
+                "backfill": spelt.get("backfill", {}),
+                "warming": spelt.get("warming", {}),
                 "held": {
                     store: tuple(map(Piece.from_json, pieces))
                     for store, pieces in spelt.get("held", {}).items()

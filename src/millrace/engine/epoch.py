@@ -18,6 +18,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -26,6 +27,7 @@ import numpy as np
 from millrace import failpoints
 from millrace.connectors.sinks.sink import FanOut
 from millrace.engine import facts
+from millrace.engine.backfill import Deciding
 from millrace.engine.births import Birth, Births
 from millrace.engine.catalog import Catalog
 from millrace.engine.compose import compose, inline_runs
@@ -42,9 +44,11 @@ from millrace.engine.registry import Registry
 from millrace.engine.settings import Settings
 from millrace.engine.statistics import EpochStatistics, measure
 from millrace.engine.supervise import ExecutionError, Supervision
+from millrace.engine.sysstream import SysStream
 from millrace.engine.table_changes import least_taken
+from millrace.engine.warming import Warmth, together
 from millrace.engine.work import Works
-from millrace.errors import IdentityError, StoreFullError
+from millrace.errors import IdentityError, StoreFullError, UnknownNameError
 from millrace.plan.bind import Functions
 from millrace.state.cuts import StoredFences
 from millrace.state.manifest import Manifest
@@ -71,7 +75,8 @@ class Execution(Protocol):
 class Engine:
     """One root's engine. Not shared between threads but for what it tells of itself.
 
-    That is `manifest`, `statistics`, `work` and `trouble`.
+    That is `manifest`, `statistics`, `work` and `trouble`. `settings` may be replaced at any time:
+    they hold from the next epoch on (`engine.changing`). With `sysstream` it tells of itself.
     """
 
     def __init__(
@@ -94,6 +99,7 @@ class Engine:
         self.statistics: deque[EpochStatistics] = deque(maxlen=1_000)
         self.work = Works()
         self.told: Callable[[Manifest], object] = lambda _: None  # who else hears of commits
+        self.sysstream: SysStream | None = None
 
     @property
     def manifest(self) -> Manifest:
@@ -115,6 +121,8 @@ class Engine:
         self.delivery.committed(self.manifest)
         self.told(self.manifest)
         self._tidy(catalog)
+        if self.sysstream is not None:
+            self.sysstream.epoch_ended(self, statistics)
         failpoints.reach("epoch.after")
         return statistics
 
@@ -147,7 +155,10 @@ class Engine:
             self.manifest, catalog, identity, settings, term=self._store.fence.term, clock=clock
         )
         fences, consumed = StoredFences(self.root), self.delivery.consumed
-        plans = self._plans(catalog)
+        warmth = Warmth(self.root, self.manifest, catalog, self.settings.backfill_rows)
+        plans = self._plans(catalog, warmth)
+        warming = warmth.decided(plans)
+        backfill, sliced = self._backfill(catalog)
         running = [catalog.feeds[name].plan for name in plans]
         decision = replace(
             decision,
@@ -157,7 +168,9 @@ class Engine:
             plans=plans,
             births={name: each.to_json() for name, each in self._births(catalog).items()},
             quiet=self._quiet(catalog),
-            held=self._held(catalog),
+            held=together(self._held(catalog), sliced, warmth.held),
+            backfill=backfill,
+            warming=warming,
             entered=facts.entered(self.manifest, catalog),
             taken=facts.taken(self.manifest, catalog),
             earliest=facts.earliest(self.manifest, catalog),
@@ -166,8 +179,23 @@ class Engine:
         )
         return self._log(decision), catalog
 
+    def _backfill(self, catalog: Catalog) -> tuple[dict[str, Any], dict[str, tuple[Piece, ...]]]:
+        """Say what is answered of histories, and which runs that takes."""
+        population, most = self.registry.population, self.settings.backfill_rows
+        deciding = Deciding(self.root, self.manifest, catalog, population, most)
+        return deciding.decided(), deciding.held
+
+    def _end_expired(self) -> None:
+        """Drop the queries whose time to live is over."""
+        catalog, now = self.registry.catalog, self._clock.now()
+        for name in catalog.fleeting:
+            if (catalog.feeds[name].expires or 0) <= now:
+                with suppress(UnknownNameError):  # somebody else has just dropped it
+                    self.registry.record([{"do": "drop feed", "name": name}])
+
     def _published(self) -> Catalog:
         """Return the catalog in force, with the index that tasks will read."""
+        self._end_expired()
         found: list[Catalog] = []
         publish = self.registry.publish
         self._when_there_is_room(lambda: found.append(publish(self.functions)))
@@ -188,7 +216,7 @@ class Engine:
         population = self.registry.population
         return population.names.get(query) in population.paused
 
-    def _plans(self, catalog: Catalog) -> dict[str, list[Any]]:
+    def _plans(self, catalog: Catalog, warmth: Warmth) -> dict[str, list[Any]]:
         """Say which plans run: the query of each, up to where it has come, whether it has begun."""
         reached = facts.frontiers(self.manifest, catalog)
         waiting = facts.earliest(self.manifest, catalog)
@@ -200,6 +228,9 @@ class Engine:
             begin, family = reached.get(name), name in catalog.born
             if begin is None and name not in waiting and not family:
                 begin = frontier(feed, marks)
+            if name in named and name not in reached:
+                past = warmth.begin(feed, named[name])
+                begin = begin if past is None else past
             if name in named and (not family or catalog.born[name]):
                 found[name] = [named[name], begin, name in reached]
         return found

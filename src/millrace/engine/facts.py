@@ -12,6 +12,9 @@ earliest     number of a feed -> the least time of what waits for a plan that ha
 births       number of a feed -> which queries of its family began together, and what they have seen
 spans        stream -> the least times of epochs, by which readers know whether they missed rows
 catalog      the file of the catalog that the epoch ran under
+backfills    stream -> cohorts of queries that are catching up with it, as `engine.backfill` has it
+asked        the id that the next query gets: those below are known to backfill
+warming      number of a feed -> how its plan catches up with history, as `engine.warming` has it
 reaches      number of a feed -> how far back its plan reads elements, where its queries say so, us
 suspended    query id -> why and since when it does not run
 query        Spark's id of the streaming query that this root belongs to
@@ -52,6 +55,11 @@ def spans(manifest: Manifest, catalog: Catalog) -> dict[str, list[list[int]]]:
     return _of_streams("spans", manifest, catalog)
 
 
+def backfills(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:
+    """Return the cohorts of queries that are catching up, as `engine.backfill` spells them."""
+    return _of_streams("backfills", manifest, catalog)
+
+
 def frontiers(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
     """Return up to where the plans of feeds have come, of those that have begun."""
     return _of_plans("frontiers", manifest, catalog)
@@ -75,6 +83,11 @@ def earliest(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
 def reaches(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
     """Return how far back plans read elements whose queries say so."""
     return _of_plans("reaches", manifest, catalog)
+
+
+def warming(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:
+    """Return how plans catch up with history, as `engine.warming` spells it."""
+    return _of_plans("warming", manifest, catalog)
 
 
 def births(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:

@@ -31,14 +31,20 @@ POLICIES: tuple[Policy, ...] = get_args(Policy)
 
 KEPT_ROWS = 10_000
 
+_PLAIN = (
+    "name", "stream", "kind", "keep", "retain", "policy", "history", "partial", "expires", "text",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class FeedSpec:
     """A feed: its stream, the columns of its answers, and what of them is kept for readers.
 
     That is the newest `keep` rows, or what is not older than `retain`, in us; in the latter case
-    `policy` says how. `parameters` are the names and types that a template declares. A query that
-    is more than a selection has a `plan`, and `stream` is the first that it reads.
+    `policy` says how. Its queries see what streams retain of the time `history` before their birth,
+    in us; it is `partial` if that may be less. At `expires`, by the wall clock in us, it ends.
+    `parameters` are the names and types that a template declares. A query that is more than a
+    selection has a `plan`, and `stream` is the first that it reads.
     """
 
     name: str
@@ -52,6 +58,9 @@ class FeedSpec:
     plan: PlanSpec | None = None
     retain: int | None = None
     policy: Policy = "eager"
+    history: int | None = None
+    partial: bool = False
+    expires: int | None = None
 
     def __post_init__(self) -> None:
         check_name("query", self.name)
@@ -84,8 +93,7 @@ class FeedSpec:
     def to_json(self) -> dict[str, Any]:
         """Spell the feed as JSON."""
         answer = [[each.name, _type_name(each.type)] for each in self.answer]
-        names = ("name", "stream", "kind", "keep", "retain", "policy", "text")
-        plain = {name: getattr(self, name) for name in names}
+        plain = {name: getattr(self, name) for name in _PLAIN}
         plan = None if self.plan is None else self.plan.to_json()
         more = {"parameters": self.parameters, "number": self.number, "plan": plan}
         return {**plain, "answer": answer, **more}

@@ -6,7 +6,7 @@
 PSoup's Results Structure (Chandrasekaran and Franklin, VLDB 2002), in sorted runs. A set of rows is
 a list or a bitmap, whichever is smaller (`kernels.containers`), of the rows of one block; its time
 is that of its newest row, so it expires when all of them have. Feeds that retain equally long share
-a store, and with it the merges that bring the sets of one query together.
+a store, and with it the merges that bring the sets of one query together (`engine.set_folding`).
 
 Invariant: what is sent depends on the task's rows and the catalog alone. A pair occurs once.
 
@@ -26,6 +26,7 @@ from millrace.engine.decision import Decision
 from millrace.engine.outgoing import Outgoing
 from millrace.engine.retention import retained
 from millrace.engine.row_ids import (
+    BACKFILL_TASK,
     ORDINAL_BITS,
     PLACE_BITS,
     PLACES,
@@ -59,7 +60,8 @@ class Gathering:
         self._spec, self._outgoing, self._catalog = spec, outgoing, catalog
         kept = retained(catalog).get(spec.name)
         self._lazy = () if kept is None else kept.lazy
-        self.everything = kept is not None and kept.everything
+        arriving = task != BACKFILL_TASK
+        self.everything = arriving and kept is not None and kept.everything
         self._first = first_row_id(decision.identity.epoch, task) if kept is not None else 0
         self._asked = catalog.next_qid
         self._n_rows = 0
@@ -78,11 +80,10 @@ class Gathering:
         found: Bools = (groups != NOBODY)[run.owners(np.arange(run.n, dtype=np.int32))]
         return found
 
-    def note(self, pairs: Pairs) -> int:
-        """Take up those pairs of a batch whose feeds gather answers; return how many they are."""
+    def note(self, pairs: Pairs) -> None:
+        """Take up those pairs of a batch whose feeds gather answers."""
         groups = self._groups_of(pairs.run)
         present = np.unique(groups)
-        noted = 0
         for group in present[present != NOBODY].tolist():
             rows, slots = pairs.rows, pairs.slots
             if present.size > 1:
@@ -90,8 +91,6 @@ class Gathering:
                 rows, slots = rows[mine], slots[mine]
             if rows.size:
                 self._batch.append((group, rows, pairs.run.qids[slots]))
-                noted += rows.size
-        return noted
 
     def close(self, rows: pa.RecordBatch, times: Ints, late: Bools) -> None:
         """Number and send the rows of a batch that are wanted, and remember whose they are."""

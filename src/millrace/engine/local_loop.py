@@ -99,6 +99,10 @@ class LoopRun:
             self._bindings, self._functions = dict(bindings), dict(functions)
         self.nudge()
 
+    def take_settings(self) -> None:
+        """Go on with the settings as they are now; the next epoch does."""
+        self._pace.target = self._engine.settings.target
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it ends; raise what ended it, if it failed for good."""
         ended = self._ended.wait(timeout)

@@ -20,8 +20,10 @@ from millrace.engine import chunk as kinds
 from millrace.engine.chunk import Chunk, pack_table
 from millrace.engine.decision import Decision
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.row_ids import BACKFILL_TASK
 from millrace.engine.stores import (
     ASKED,
+    BACKFILL,
     DEAD_LETTER_COLUMNS,
     DEAD_LETTERS,
     QUERIES,
@@ -61,6 +63,7 @@ class Outgoing:
             "_key": pa.array(qids),
             "_time": pa.array(times),
             "_late": pa.array(late),
+            **self._marked(feed, times.size),
         }
         self._count_results(feed, "rows", answer.num_rows)
         store = answer_store(feed, "rows")
@@ -94,6 +97,7 @@ class Outgoing:
             "_key": pa.array(np.zeros(answer.num_rows, np.uint64)),
             "_time": pa.array(times),
             "_late": pa.array(late),
+            **self._marked(feed, times.size),
         }
         offsets = pa.py_buffer((bounds * 8).astype(np.int32))
         data = pa.py_buffer(np.ascontiguousarray(qids, np.uint64))
@@ -101,6 +105,12 @@ class Outgoing:
         table = _table(leading, answer).append_column(QUERIES, sets)
         self._count_results(feed, "sets", qids.size)
         self._add(self._any_shard(), kinds.RESULTS, answer_store(feed, "sets"), table)
+
+    def _marked(self, feed: FeedSpec, n_rows: int) -> dict[str, pa.Array]:
+        """Return the column that says whether answers are about history, if the feed has one."""
+        if feed.history is None:
+            return {}
+        return {BACKFILL: pa.repeat(self._task == BACKFILL_TASK, n_rows)}
 
     def add_rows(
         self, rows: pa.RecordBatch, keys: np.ndarray, times: np.ndarray, kind: str, name: str

@@ -19,6 +19,9 @@ from millrace.engine.work import Work
 from millrace.state import container
 from millrace.state.piece import Piece
 
+BESIDE = 1 << 20
+"""Stands for the shard where a run is not of the keys of the shard that made it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Written:

@@ -3,7 +3,8 @@
 The results of a feed are a queue store (`stores.answer_store`); each run of it belongs to one
 epoch, until no sink waits for it any more and it is merged with its neighbours (`keeping`).
 However many shards wrote them, the runs of one feed and epoch become one table: its own columns,
-then `_query` where several queries share it, `_time`, `_late` and `_epoch`. A query that was
+then `_query` where several queries share it, `_time`, `_late`, `_backfill` if they see history, and
+`_epoch`. A query that was
 dropped and declared anew with other columns has two stores, and for a while perhaps two tables.
 
 Cost: `waiting` looks at each run of the wanted stores once, and once for each manifest at the
@@ -20,15 +21,18 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millrace.connectors.sinks.sink import Backlog, FanOut
-from millrace.engine.stores import QUERIES, answers_in, tells_queries_apart
+from millrace.engine.stores import BACKFILL, QUERIES, answers_in, tells_queries_apart
 from millrace.operators.canonical import LEADING, ordered_by
 from millrace.schema import TIMESTAMP
 from millrace.state.manifest import Manifest, Run, StoreState
 from millrace.state.merge import EPOCH, with_epoch
 from millrace.state.root import Root
 from millrace.state.run import read_piece
+
+_LIVE = "_live"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +127,16 @@ def shown(stored: pa.Table, *, several: bool) -> pa.Table:
     stored = stored.drop_columns("_key")
     if several and QUERIES not in stored.column_names:
         stored = stored.append_column("_query", keys)
-    whole = [each for each in (EPOCH, *LEADING, "_query") if each in stored.column_names]
+    if BACKFILL in stored.column_names:  # which is told first
+        stored = stored.append_column(_LIVE, pc.invert(stored.column(BACKFILL)))
+    names = (EPOCH, _LIVE, *LEADING, "_query")
+    whole = [each for each in names if each in stored.column_names]
     ordered = ordered_by(stored, whole).combine_chunks()
+    ordered = ordered.drop_columns([each for each in (_LIVE,) if each in ordered.column_names])
     if QUERIES in ordered.column_names:
         at = ordered.column_names.index(QUERIES)
         ordered = ordered.set_column(at, QUERIES, _unpacked(ordered.column(QUERIES)))
-    last = ("_query", QUERIES, *LEADING, EPOCH)
+    last = ("_query", QUERIES, *LEADING, BACKFILL, EPOCH)
     trailing = [name for name in last if name in ordered.column_names]
     own = [name for name in ordered.column_names if name not in trailing]
     table = ordered.select([*own, *trailing])

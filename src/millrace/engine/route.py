@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from millrace import failpoints
 from millrace.engine import chunk as kinds
 from millrace.engine.answers import Answers
+from millrace.engine.backfill import behind
 from millrace.engine.catalog import Catalog
 from millrace.engine.chunk import Chunk
 from millrace.engine.decision import Decision
@@ -78,7 +79,15 @@ class Router:
         self._outgoing = Outgoing(spec, task, decision)
         sources = sources_of(root, catalog, decision, spec.name)
         gathering = Gathering(spec, task, catalog, decision, self._outgoing)
-        self._answers = Answers(sources, catalog, decision, self._outgoing, gathering, functions)
+        self._answers = Answers(
+            sources,
+            catalog,
+            decision,
+            self._outgoing,
+            gathering,
+            functions,
+            behind=behind(decision.backfill, spec.name),
+        )
         self._readers = readers_of(spec.name, catalog, decision)
         self._others = decision.n_shards if decision.plans and decision.spread else 1
         self._tally = Tally(spec.name)
@@ -115,6 +124,7 @@ class Router:
             sent=self._outgoing.bytes_sent,
             seconds=self._seconds,
             least=self._lateness.least,
+            found=self._answers.found,
         )
         spelt = json.dumps(tally.to_json()).encode()
         yield self._outgoing.document(kinds.TALLY, spelt)

@@ -21,6 +21,8 @@ ORDINAL_BITS = 23
 TASK_BITS = 12
 EPOCH_SHIFT = TASK_BITS + ORDINAL_BITS
 PLACES = 1 << PLACE_BITS
+BACKFILL_TASK = (1 << TASK_BITS) - 1
+"""The number of the task that answers history, which no source has."""
 
 _TURN = np.uint64(BUCKET_BITS)
 _BACK = np.uint64(64 - BUCKET_BITS)
@@ -28,7 +30,7 @@ _BACK = np.uint64(64 - BUCKET_BITS)
 
 def first_row_id(epoch: int, task: int) -> int:
     """Return the id of a task's first row."""
-    if task >> TASK_BITS or epoch >> (64 - EPOCH_SHIFT):
+    if task > BACKFILL_TASK or epoch >> (64 - EPOCH_SHIFT):
         raise StoreError(
             f"rows of task {task} in epoch {epoch} cannot be numbered",
             detail=f"Rows are kept for queries of at most {1 << TASK_BITS:,} tasks in an epoch.",
@@ -44,6 +46,11 @@ def require_ordinals(n_rows: int) -> None:
             f"a task keeps more than {1 << ORDINAL_BITS:,} rows of an epoch for queries",
             hint="Let an epoch read fewer rows.",
         )
+
+
+def task_of_row(ids: Hashes) -> Hashes:
+    """Return the number of the task that each row came by."""
+    return (ids >> np.uint64(ORDINAL_BITS)) & np.uint64(BACKFILL_TASK)
 
 
 def key_of_query(qids: Hashes) -> Hashes:

@@ -17,7 +17,7 @@ A plan that fails takes nothing down: its query is suspended, and the epoch run 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -31,9 +31,10 @@ from millrace.engine.feeds import FeedSpec
 from millrace.engine.plan_stores import EPOCH, element_stores, state_prefix
 from millrace.engine.plans import CHANGE, compiled, ordered_sources
 from millrace.engine.progress import Progress, earliest, frontier
-from millrace.engine.stores import answer_store
+from millrace.engine.stores import BACKFILL, answer_store
 from millrace.engine.table_changes import changes_at
 from millrace.engine.tally import Failure
+from millrace.engine.warming import Warming, past_rows
 from millrace.engine.work import Work
 from millrace.errors import StoreError
 from millrace.kernels.arrays import Hashes
@@ -150,6 +151,9 @@ class Running:
             births = None
             if name in self.decision.births:
                 births = births_now(feed, self.decision, progress)
+            warming = self._warming(feed)
+            if warming is not None and warming.end is not None:
+                end = warming.end
             since = Since(qid, begin, begun=begun, earliest=first, births=births)
             self._alone(feed, since, end, arrived, moved)
         for (name, stream), needed in kept.items():
@@ -158,6 +162,10 @@ class Running:
                 rows = rows.filter(pa.array(rows.column("_time").to_numpy() >= needed))
                 moved.add(name, stored(rows, spec, self.decision.identity.epoch))
         return moved
+
+    def _warming(self, feed: FeedSpec) -> Warming | None:
+        spelt = self.decision.warming.get(feed.name)
+        return None if spelt is None else Warming.from_json(spelt)
 
     def _alone(
         self,
@@ -256,10 +264,17 @@ class Running:
         assert feed.plan is not None, "a feed that runs has a plan"
         spec, new = self.catalog.stream(stream), arrived.get(past.stores[stream].name)
         since, end = slab
-        table = past.waiting(stream, end)
+        warming, begin = self._warming(feed), past.begin
+        if warming is not None:  # what is before the limit is in the history
+            store, begin = past.stores[stream], max(past.begin, min(warming.limit, end))
+            read = self.root, self.decision.held, spec, store
+            parts = [past_rows(*read, past.keys, (past.begin, begin))]
+            table = pa.concat_tables([*parts, replace(past, begin=begin).waiting(stream, end)])
+        else:
+            table = past.waiting(stream, end)
         if new is not None:
             times = new.column("_time").to_numpy()
-            now = new.filter(pa.array((times >= past.begin) & (times < end)))
+            now = new.filter(pa.array((times >= begin) & (times < end)))
             now = with_epoch(now, self.decision.identity.epoch).select(table.column_names)
             table = pa.concat_tables([table, now])
         if stream in ordered_sources(feed.plan):
@@ -337,6 +352,11 @@ class Running:
             pa.array(elements.times),
             pa.array(np.zeros(n_rows, np.bool_)),
         ]
+        marked = [] if feed.history is None else [BACKFILL]
+        if marked:
+            warming = self._warming(feed)
+            birth = NEVER if warming is None else warming.birth
+            columns.append(pa.array(elements.times < birth))
         if CHANGE in feed.answer.names:
             sign = -1 if told.kind == "dstream" else 1
             columns.append(pa.array(np.full(n_rows, sign, np.int32)))
@@ -346,7 +366,7 @@ class Running:
         ]
         moved.n_results += n_rows
         if "rows" in self.decision.wanted.get(feed.name, ()):
-            names = ["_key", "_time", "_late", *feed.answer.names]
+            names = ["_key", "_time", "_late", *marked, *feed.answer.names]
             moved.add(answer_store(feed, "rows"), pa.Table.from_arrays(columns, names=names))
 
 

@@ -46,6 +46,9 @@ class Settings:
     again
         Whether plans read stored elements again where they can, instead of remembering what
         they have made of them; each plan keeps to what held when it was registered.
+    backfill_rows
+        How many rows of each stream's history an epoch answers at most for queries that see
+        history; more only if they have one time.
     backoff
         The wait before the first retry after a failure, in us; it doubles up to a minute.
     """
@@ -61,6 +64,7 @@ class Settings:
     keep_rejected: int = 7 * DAY
     access: str = "auto"
     again: bool = True
+    backfill_rows: int = 200_000
     backoff: int = SECOND // 2
 
     def __post_init__(self) -> None:
@@ -68,6 +72,10 @@ class Settings:
             raise PlanError(
                 f"the number of shards is {self.shards}",
                 hint=f"It is between 1 and {N_BUCKETS}, the number of buckets.",
+            )
+        if self.backfill_rows < 1:
+            raise PlanError(
+                f"the number of rows to backfill is {self.backfill_rows}", hint="It is at least 1."
             )
         if self.spread not in ("auto", "always", "never"):
             raise PlanError(f'spread is "{self.spread}"', hint='It is "auto", "always" or "never".')

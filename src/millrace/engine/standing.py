@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from millrace.engine.backfill import Ranges, members
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.row_ids import query_of_key
@@ -38,6 +39,18 @@ def sources_of(root: Root, catalog: Catalog, decision: Decision, stream: str) ->
         _silence(run, out, decision)
         found.append(Source(run, out if out.any() else None))
     return found
+
+
+def without_queries(source: Source, queries: Ranges) -> Source:
+    """Return an index file of which some queries are out."""
+    mine = members(queries, source.run.qids)
+    return Source(source.run, mine if source.out is None else mine | source.out)
+
+
+def of_queries(source: Source, queries: Ranges) -> Source:
+    """Return an index file of which all but some queries are out."""
+    others = ~members(queries, source.run.qids)
+    return Source(source.run, others if source.out is None else others | source.out)
 
 
 def _silence(run: IndexRun, out: Bools, decision: Decision) -> None:

@@ -24,16 +24,18 @@ import pyarrow as pa
 
 from millrace import failpoints
 from millrace.engine import chunk as kinds
+from millrace.engine.backfilling import Backfilled, backfill
 from millrace.engine.catalog import Catalog
 from millrace.engine.chunk import Chunk
 from millrace.engine.decision import Decision
 from millrace.engine.plan_stores import remembers_counts
 from millrace.engine.progress import Progress
-from millrace.engine.receipt import Receipt, Written
+from millrace.engine.receipt import BESIDE, Receipt, Written
 from millrace.engine.registry import read_catalog
 from millrace.engine.running import EVERYTHING, Moved, Running, Sent
+from millrace.engine.set_folding import folded_sets
 from millrace.engine.standing import of_standing
-from millrace.engine.stores import answers_in, is_found
+from millrace.engine.stores import answers_in, is_found, retained_in
 from millrace.engine.tally import Tally
 from millrace.operators.canonical import ordered_by
 from millrace.operators.select import Function
@@ -72,13 +74,19 @@ def step(
     arrived.sort(key=lambda each: each.origin)
     failpoints.reach("step.before")
     moved, progress = Moved(), None
-    if decision.plans:
+    if decision.plans or decision.backfill:
         catalog = catalog or read_catalog(root, decision.catalog)
+    backfilled = Backfilled()
+    if catalog is not None and decision.backfill and hop == 0 and not shard:
+        backfilled = backfill(decision, catalog, root, functions or {})
+    arrived += backfilled.chunks
+    if catalog is not None and decision.plans:
         keys = EVERYTHING if shard is None else decision.key_range(shard)
         running = Running(decision, catalog, root, functions or {}, keys, hop)
         progress = _progress(arrived, running)
         moved = running.run(_inputs(arrived), progress)
     runs = _sorted_runs(arrived, moved, shard or 0)
+    runs |= _sorted_runs(backfilled.apart, Moved(), BESIDE)
     sorted_at = time.perf_counter()
     if hop == 0:
         runs.update(_merged(decision, root, shard))
@@ -88,7 +96,7 @@ def step(
     failpoints.reach("step.written")
     receipt = replace(
         receipt,
-        tallies=(*_tallies(arrived, kinds.TALLY), *_of_plans(moved)),
+        tallies=(*_tallies(arrived, kinds.TALLY), *_of_plans(moved), *backfilled.tallies),
         oversize=any(each.kind == kinds.OVERSIZE for each in arrived),
         seconds={
             "sort": sorted_at - begun,
@@ -172,6 +180,7 @@ def _merged(decision: Decision, root: Root, shard: int | None) -> dict[Written, 
             table = perform(root, merge)
             if is_found(merge.store):
                 table = of_standing(table, root, decision.catalog)
+                table = folded_sets(table, retained_in(merge.store))
             runs[Written(merge.store, shard or 0, table.num_rows, number)] = table
     return runs
 

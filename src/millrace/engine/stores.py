@@ -27,6 +27,8 @@ _PREFIXES: dict[FanOut, tuple[str, str]] = {
     "sets": ("sets", "sets"),
 }
 QUERIES = "_queries"
+BACKFILL = "_backfill"
+"""The column of answers that says whether they are about history; of feeds that see it."""
 ASKED = "_asked"
 """The column of kept rows that says which queries stood when a row came: those of lower ids."""
 
@@ -73,6 +75,11 @@ def is_found(store: str) -> bool:
     return store.startswith("found/")
 
 
+def retained_in(store: str) -> int:
+    """Return for how long the sets of a store are kept."""
+    return int(store.rpartition("/")[2])
+
+
 def answer_store(feed: FeedSpec, fan_out: FanOut) -> str:
     """Name the store of a feed's answers, in one of their forms, that wait for their sinks."""
     return f"{_prefix(feed, fan_out)}/{feed.name}.{feed.number}"
@@ -114,6 +121,8 @@ def store_specs(catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
 def store_specs_of(feed: FeedSpec) -> tuple[tuple[str, StoreSpec], ...]:
     """Give the stores of a feed's answers, one for each form."""
     late = [*_ORDER, ("_late", pa.bool_())]
+    if feed.history is not None:
+        late.append((BACKFILL, pa.bool_()))
     columns = {
         "rows": [*late, *feed.answer],
         "counts": [*_ORDER, ("n_rows", pa.int64())],

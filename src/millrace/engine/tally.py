@@ -61,7 +61,8 @@ class Failure:
 class Tally:
     """What one map task saw of one stream.
 
-    `earliest` is the least time that plans were given, `least` that of all punctual rows.
+    `earliest` is the least time that plans were given, `least` that of all punctual rows. `found`
+    counts, by feed, answers that were gathered and not told.
     """
 
     stream: str
@@ -76,6 +77,7 @@ class Tally:
     seconds: dict[str, float] = field(default_factory=dict)
     earliest: int | None = None
     least: int | None = None
+    found: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Spell the tally as JSON."""

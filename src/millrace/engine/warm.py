@@ -8,6 +8,7 @@ epoch; so no epoch waits for a compiler.
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from millrace import failpoints
@@ -20,6 +21,8 @@ from millrace.engine.route import Router
 from millrace.engine.step import step
 from millrace.engine.streams import StreamSpec
 from millrace.index.warm import warm_access_methods, warm_texts
+from millrace.kernels.containers import unpack_places
+from millrace.operators.keys import read_only
 from millrace.plan.bind import bind_selection
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import select
@@ -55,6 +58,14 @@ def _run_on_nothing() -> None:
     )
     chunks = [*router.take(from_rows(spec, rows, origin="warm")), *router.finish()]
     step(chunks, decision, root, functions={})
+    warm_reading()
+
+
+def warm_reading() -> None:
+    """Unpack a set of rows, as readers do."""
+    ones = read_only(np.ones(1, np.uint64)), read_only(np.ones(1, np.int32))
+    packed = read_only(np.array([0, 1], np.int32)), read_only(np.ones(1, np.uint8))
+    unpack_places(*ones, *packed, read_only(np.zeros(1, np.int64)), 0)
 
 
 def _published(root: MemoryRoot, spec: StreamSpec) -> Catalog:
@@ -62,7 +73,8 @@ def _published(root: MemoryRoot, spec: StreamSpec) -> Catalog:
     registry = Registry.open(root)
     selection = select("warm", "name", where=(col("name") == "a") & (col("price") > 0))
     lifted = lift_constants(bind_selection(selection, spec.schema, {}))
-    feed = FeedSpec("warm", "warm", pa.schema([("name", pa.string())]), "shared")
+    answer = pa.schema([("name", pa.string())])
+    feed = FeedSpec("warm", "warm", answer, "shared", keep=0, retain=1, policy="lazy")
     family = Family("warm", lifted.selection, tuple(lifted.types))
     names = [f"{number}" for number in range(20)]
     rows = pa.record_batch({"p0": names, "p1": pa.array(range(20), pa.int64())})

@@ -44,29 +44,58 @@ def unpack_places(
 ) -> Hashes:
     """Return the members of sets, one behind the other: 65,536 times the set's block, and a place.
 
-    Sets whose newest time is before `begin` are left out.
+    A set of negative size lists whole members, of 8 bytes each. Sets whose newest time is before
+    `begin` are left out.
     """
     total = np.int64(0)
     for number in range(len(counts)):
         if newest[number] >= begin:
-            total += counts[number]
+            total += abs(counts[number])
     found = np.empty(total, np.uint64)
-    at = np.int64(0)
+    at = 0
     for number in range(len(counts)):
         if newest[number] < begin:
             continue
         base = blocks[number] << np.uint64(16)
-        first, stop = offsets[number], offsets[number + 1]
-        if stop - first == 2 * counts[number]:
-            for each in range(first, stop, 2):
-                place = np.uint64(data[each]) | np.uint64(data[each + 1]) << np.uint64(8)
-                found[at] = base + place
-                at += 1
+        packed = data[offsets[number] : offsets[number + 1]]
+        if counts[number] < 0:
+            at = _whole(packed, found, at)
+        elif len(packed) == 2 * counts[number]:
+            at = _listed(packed, base, found, at)
         else:
-            for each in range(first, stop):
-                byte = np.int64(data[each])
-                for bit in range(8):
-                    if byte >> bit & 1:
-                        found[at] = base + np.uint64(8 * (each - first) + bit)
-                        at += 1
+            at = _marked(packed, base, found, at)
     return found
+
+
+@njit(cache=True, nogil=True)
+def _whole(packed: Bytes, found: Hashes, at: int) -> int:
+    """Read members of 8 bytes each; return the place behind them."""
+    for first in range(0, len(packed), 8):
+        member = np.uint64(0)
+        for byte in range(8):
+            member |= np.uint64(packed[first + byte]) << np.uint64(8 * byte)
+        found[at] = member
+        at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _listed(packed: Bytes, base: np.uint64, found: Hashes, at: int) -> int:
+    """Read places of 2 bytes each; return the place behind them."""
+    for first in range(0, len(packed), 2):
+        place = np.uint64(packed[first]) | np.uint64(packed[first + 1]) << np.uint64(8)
+        found[at] = base + place
+        at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _marked(packed: Bytes, base: np.uint64, found: Hashes, at: int) -> int:
+    """Read places from a bitmap; return the place behind them."""
+    for byte in range(len(packed)):
+        bits = np.int64(packed[byte])
+        for bit in range(8):
+            if bits >> bit & 1:
+                found[at] = base + np.uint64(8 * byte + bit)
+                at += 1
+    return at

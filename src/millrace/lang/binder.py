@@ -30,7 +30,7 @@ from millrace.plan.calls import Functions
 from millrace.plan.expressions import Expression
 from millrace.plan.nodes import Output, Selection
 from millrace.schema import Column as Field
-from millrace.schema import Schema, type_named
+from millrace.schema import Columns, Schema, type_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +141,6 @@ def bind_condition(
         ) from cause
     except MillraceError as cause:
         raise placed(cause, bound) from cause
-
-
-class Columns(Schema):
-    """A schema of rows of ours, whose names may be reserved ones."""
-
-    __slots__ = ()
-
-    def __post_init__(self) -> None:
-        """Allow every name."""
 
 
 def checked(bound: Bound, selection: Selection, functions: Functions) -> Selection:

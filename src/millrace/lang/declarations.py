@@ -11,6 +11,7 @@ from typing import Literal as OneOf
 from typing import TypeAlias
 
 from millrace.lang.queries import Parsed
+from millrace.lang.query_options import NOTHING_SAID, QueryOptions
 from millrace.lang.words import (
     Value,
     constant_text,
@@ -121,6 +122,7 @@ class CreateQuery(Statement):
     query: Parsed
     into: str | None = None
     unbounded: bool = False
+    options: QueryOptions = NOTHING_SAID
 
     def __str__(self) -> str:
         into = f" INTO {name_text(self.into)}" if self.into else ""
@@ -135,6 +137,7 @@ class CreateTemplate(Statement):
     parameters: tuple[tuple[str, str], ...]
     query: Parsed
     unbounded: bool = False
+    options: QueryOptions = NOTHING_SAID
 
     def __str__(self) -> str:
         parameters = ", ".join(f"{name_text(name)} {kind}" for name, kind in self.parameters)
@@ -143,7 +146,9 @@ class CreateTemplate(Statement):
 
 
 def _allowed(statement: CreateQuery | CreateTemplate) -> str:
-    return " WITH (unbounded = allowed)" if statement.unbounded else ""
+    said = [str(statement.options)] if str(statement.options) else []
+    said += ["unbounded = allowed"] if statement.unbounded else []
+    return f" WITH ({', '.join(said)})" if said else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,8 +291,32 @@ class Explain(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class DryRun(Statement):
+    """`EXPLAIN DRY RUN`: what a query would have answered over some history, if it had stood."""
+
+    query: Parsed
+    history: int | None = None
+
+    def __str__(self) -> str:
+        over = "" if self.history is None else f" OVER {print_duration(self.history)}"
+        return f"EXPLAIN DRY RUN{over} {self.query}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe(Statement):
+    """`SUBSCRIBE`: the answers of a query as they come, from a cursor on, or from now on."""
+
+    name: str
+    cursor: str | int | None = None
+
+    def __str__(self) -> str:
+        cursor = "" if self.cursor is None else f" FROM {constant_text(self.cursor)}"
+        return f"SUBSCRIBE {name_text(self.name)}{cursor}"
+
+
+@dataclass(frozen=True, slots=True)
 class Read(Statement):
-    """A query that is not registered: what a query or a template holds now."""
+    """A query that is not registered: what is found in histories, results and tables now."""
 
     query: Parsed
 

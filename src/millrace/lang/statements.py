@@ -11,6 +11,9 @@ read here.
       AS SELECT * FROM trades WHERE symbol = :sym AND price > :low;
     INSERT INTO alert VALUES ('ACME', 100), ('BOLT', 12.5);
     CREATE TABLE limits (symbol text, most double, PRIMARY KEY (symbol));
+    CREATE QUERY big WITH (history = '1 hour', ttl = '7 days')
+      AS SELECT symbol, price FROM trades WHERE price > 100;
+    SUBSCRIBE big;
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from sqlglot.tokens import Token
 from millrace.lang import lexical
 from millrace.lang.clauses import (
     connector,
+    constant,
     keyed_schema,
     options,
     rest_as_condition,
@@ -43,6 +47,7 @@ from millrace.lang.declarations import (
     CreateView,
     DeleteRows,
     Drop,
+    DryRun,
     Explain,
     FanOut,
     InsertFile,
@@ -54,11 +59,13 @@ from millrace.lang.declarations import (
     Register,
     Show,
     Statement,
+    Subscribe,
     UpdateRows,
     Written,
 )
 from millrace.lang.errors import LanguageError, Span, place
 from millrace.lang.queries import FIRST_WORDS, names_only
+from millrace.lang.query_options import query_options
 from millrace.lang.words import Value
 from millrace.plan.nearest import nearest
 
@@ -202,27 +209,18 @@ def _create_sink(cursor: Cursor) -> CreateSink:
 def _create_query(cursor: Cursor) -> CreateQuery:
     name = cursor.name("query")
     into = cursor.name("feed") if cursor.accept("INTO") else None
-    unbounded = _unbounded(cursor)
+    given, unbounded = query_options(cursor)
     cursor.expect("AS")
-    return CreateQuery(name, rest_as_query(cursor), into, unbounded)
-
-
-def _unbounded(cursor: Cursor) -> bool:
-    """Read whether a query may remember more and more."""
-    found = cursor.accept("WITH")
-    if found:
-        for each in ("(", "UNBOUNDED", "=", "ALLOWED", ")"):
-            cursor.expect(each)
-    return found
+    return CreateQuery(name, rest_as_query(cursor), into, unbounded, given)
 
 
 def _create_template(cursor: Cursor) -> CreateTemplate:
     name = cursor.name("template")
     seen = set[str]()
     parameters = cursor.wrapped(lambda: _parameter(cursor, seen))
-    unbounded = _unbounded(cursor)
+    given, unbounded = query_options(cursor)
     cursor.expect("AS")
-    return CreateTemplate(name, parameters, rest_as_query(cursor), unbounded)
+    return CreateTemplate(name, parameters, rest_as_query(cursor), unbounded, given)
 
 
 def _parameter(cursor: Cursor, seen: set[str]) -> tuple[str, str]:
@@ -325,11 +323,24 @@ def _show(cursor: Cursor) -> Show:
     return Show(cast(Listing, _one_of(cursor, _LISTINGS)))
 
 
-def _explain(cursor: Cursor) -> Explain:
+def _explain(cursor: Cursor) -> Explain | DryRun:
+    if cursor.accept("DRY", "RUN"):
+        history = cursor.duration("OVER") if cursor.accept("OVER") else None
+        return DryRun(rest_as_query(cursor), history)
     analyze = cursor.accept("ANALYZE")
     if cursor.accept("QUERY"):
         return Explain(cursor.name("query"), analyze)
     return Explain(rest_as_query(cursor), analyze)
+
+
+def _subscribe(cursor: Cursor) -> Subscribe:
+    name = cursor.name("query")
+    if not cursor.accept("FROM"):
+        return Subscribe(name)
+    span, found = cursor.span, constant(cursor)
+    if isinstance(found, bool) or not isinstance(found, str | int):
+        cursor.fail("a cursor was expected here", span=span, hint="It is a text, or an epoch.")
+    return Subscribe(name, found)
 
 
 _STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
@@ -343,4 +354,5 @@ _STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
     "RESUME": _pause,
     "SHOW": _show,
     "EXPLAIN": _explain,
+    "SUBSCRIBE": _subscribe,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow as pa
 from millrace.plan.bind import type_of
 from millrace.plan.calls import Functions
 from millrace.plan.expressions import Expression
-from millrace.schema import Schema
+from millrace.schema import Column, Columns, Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,20 @@ class Declared:
 
     Inside a subquery its expressions may also name the columns of `outer`, the rows that it is
     asked about. A column of the same name within hides them; case does not count.
+
+    What is answered `once`, and does not stand, may read columns that have names of ours, and give
+    its rows an order.
     """
 
     streams: Mapping[str, Schema]
     tables: Mapping[str, Schema] = field(default_factory=dict)
     functions: Functions = field(default_factory=dict)
     outer: Schema | None = None
+    once: bool = False
+
+    def schema(self, columns: Iterable[Column]) -> Schema:
+        """Return columns of a plan as a schema."""
+        return (Columns if self.once else Schema)(tuple(columns))
 
     def visible(self, schema: Schema) -> Schema:
         """Return the columns that an expression over rows of these columns may name."""
@@ -32,7 +40,7 @@ class Declared:
             return schema
         near = {each.name.casefold() for each in schema}
         far = [each for each in self.outer if each.name.casefold() not in near]
-        return Schema((*schema, *far))
+        return self.schema((*schema, *far))
 
     def about(self, schema: Schema) -> Declared:
         """Return what a subquery may name that is asked about rows of these columns."""

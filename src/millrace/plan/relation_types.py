@@ -64,13 +64,13 @@ def relation_schema(node: Relation, declared: Declared) -> Schema:
             require_boolean(condition, declared.type_of(condition, schema))
             return schema
         case Project(given, outputs):
-            return _schema(_computed(outputs, relation_schema(given, declared), declared))
+            return _schema(declared, _computed(outputs, relation_schema(given, declared), declared))
         case Join():
             return _joined(node, declared)
         case Group(given, keys, aggregates):
             schema = relation_schema(given, declared)
             computed = [(each.name, aggregate_type(each, schema, declared)) for each in aggregates]
-            return _schema([*_computed(keys, schema, declared), *computed])
+            return _schema(declared, [*_computed(keys, schema, declared), *computed])
         case Distinct(given) | Hop(given):
             return relation_schema(given, declared)
         case Combined():
@@ -89,7 +89,7 @@ def _leaf(node: Windowed | Table, declared: Declared) -> Schema:
         check_window(node.window, schema)
     else:
         schema = _declared("table", node.name, declared.tables)
-    return _schema((f"{node.alias}.{each.name}", each.type) for each in schema)
+    return _schema(declared, ((f"{node.alias}.{each.name}", each.type) for each in schema))
 
 
 def _computed(
@@ -107,7 +107,7 @@ def _computed(
 
 def _joined(node: Join, declared: Declared) -> Schema:
     left, right = relation_schema(node.left, declared), relation_schema(node.right, declared)
-    schema = _schema((each.name, each.type) for each in (*left, *right))
+    schema = _schema(declared, ((each.name, each.type) for each in (*left, *right)))
     if node.condition is not None:
         require_boolean(node.condition, declared.type_of(node.condition, schema))
     return schema
@@ -131,7 +131,7 @@ def _combined(node: Combined, declared: Declared) -> Schema:
                 hint="Cast one of them.",
             )
         columns.append((one.name, found))
-    return _schema(columns)
+    return _schema(declared, columns)
 
 
 def _asked(node: Asked, declared: Declared) -> Schema:
@@ -150,7 +150,7 @@ def _asked(node: Asked, declared: Declared) -> Schema:
             found = answers.columns[0].type
         case _:
             assert_never(node.kind)
-    return _schema([*((each.name, each.type) for each in schema), (node.name, found)])
+    return _schema(declared, [*((each.name, each.type) for each in schema), (node.name, found)])
 
 
 def _check_in(node: Asked, answers: Schema, schema: Schema, declared: Declared) -> None:
@@ -196,8 +196,8 @@ def _shown(arrow: pa.DataType) -> str:
     return f"a list of {shown(arrow.value_type)}" if pa.types.is_list(arrow) else shown(arrow)
 
 
-def _schema(columns: Iterable[tuple[str, pa.DataType]]) -> Schema:
-    return Schema(tuple(Column(name, found) for name, found in columns))
+def _schema(declared: Declared, columns: Iterable[tuple[str, pa.DataType]]) -> Schema:
+    return declared.schema(Column(name, found) for name, found in columns)
 
 
 def _declared(what: str, name: str, known: Mapping[str, Schema]) -> Schema:

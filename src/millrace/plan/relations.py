@@ -202,6 +202,10 @@ class Order:
     nulls_first: bool = False
 
 
+ALL_ROWS = 2**63 - 1
+"""The limit of what is only to be ordered."""
+
+
 @dataclass(frozen=True, slots=True)
 class Top:
     """The first `limit` rows behind the first `offset` by an order; ties are in canonical order.

@@ -17,11 +17,12 @@ import pyarrow as pa
 
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.results import shown
+from millrace.engine.stores import answer_store
 from millrace.kernels.arrays import Hashes
 from millrace.operators.select import Function
 from millrace.reading.asking import Asking, asking
 from millrace.reading.changes import changes
-from millrace.reading.gathered import Found, answered, gathered
+from millrace.reading.gathered import Found, answered, paired, with_rows
 from millrace.reading.window import times_of
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
@@ -47,13 +48,19 @@ def changes_of(
     for feed, qid in subscribers:
         if feed.policy == "lazy":
             together.setdefault((feed.stream, feed.retain), []).append((feed, qid))
-        else:
+        elif feed.policy == "none" or _told_after(manifest, feed, after):
             table, _ = changes(root, manifest, feed, qid, after, functions=functions)
             if table.num_rows:
                 found[feed.name, qid] = table
     for some in together.values():
         found.update(_gathered(root, manifest, some, after, functions))
     return found
+
+
+def _told_after(manifest: Manifest, feed: FeedSpec, after: int) -> bool:
+    """Say whether a feed has rows of its own that are newer than an epoch."""
+    state = manifest.stores.get(answer_store(feed, "rows"))
+    return state is not None and any(run.epoch > after for run in state.runs[-1:])
 
 
 def _gathered(
@@ -67,9 +74,10 @@ def _gathered(
     feed = subscribers[0][0]
     qids = np.unique(np.array([qid for _, qid in subscribers], np.uint64))
     times = times_of(manifest, feed)
-    found = gathered(root, manifest, feed, qids, None, first=after + 1, times=times)
-    if found is None:
+    pairs = paired(root, manifest, feed, qids, after + 1, times)
+    if pairs is None:
         return
+    found = with_rows(root, manifest, feed, pairs, times)
     feeds = {each.name: each for each, _ in subscribers}
     asked: dict[tuple[str, str], list[Asking]] = {}
     for each in asking(root, manifest, feed, np.unique(found.qids)):

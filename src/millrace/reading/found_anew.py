@@ -21,7 +21,7 @@ from millrace.index.pieces import pieces
 from millrace.kernels.arrays import Hashes
 from millrace.operators.select import Function, matching
 from millrace.reading.asking import Asking, asking, standing
-from millrace.reading.gathered import answered, epochs_of, rows_between
+from millrace.reading.gathered import about_history, answered, epochs_of, rows_between
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
 from millrace.state.run import Range
@@ -43,6 +43,7 @@ def answers_found_anew(
     rows = rows_between(root, manifest, feed, times)
     if rows is None:
         return
+    rows = rows.filter(pa.array(~about_history(rows)))  # which is there for others
     if first:
         rows = rows.filter(pa.array(epochs_of(rows) >= first))
     few = qids is not None and qids.size <= ONE_BY_ONE

@@ -18,9 +18,16 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.row_ids import EPOCH_SHIFT, key_of_query, query_of_key
+from millrace.engine.row_ids import (
+    BACKFILL_TASK,
+    EPOCH_SHIFT,
+    key_of_query,
+    query_of_key,
+    task_of_row,
+)
+from millrace.engine.stores import BACKFILL
 from millrace.errors import StoreError
-from millrace.kernels.arrays import Bytes, Hashes, Ints, Ints32
+from millrace.kernels.arrays import Bools, Bytes, Hashes, Ints, Ints32
 from millrace.kernels.containers import unpack_places
 from millrace.kernels.sorted_keys import distinct
 from millrace.operators.keys import read_only, text_buffers
@@ -66,42 +73,49 @@ def gathered_answers(
     functions: Mapping[str, Function] | None,
 ) -> Iterator[pa.Table]:
     """Yield the answers of some queries of a feed, or of all, as stored answers look."""
-    asked = list(asking(root, manifest, feed, qids))
-    wanted = np.concatenate([np.zeros(0, np.uint64), *(each.qids for each in asked)])
-    needed = sorted(frozenset().union(*(each.columns for each in asked)))
-    columns = ("_key", "_time", "_late", *needed)
-    found = gathered(root, manifest, feed, wanted, columns, first=first, times=times)
-    if found is None:
+    asked = [] if qids is not None else list(asking(root, manifest, feed))
+    wanted = np.concatenate([each.qids for each in asked]) if asked else qids
+    pairs = None if wanted is None else paired(root, manifest, feed, wanted, first, times)
+    if pairs is None:
         return
+    asked = asked or list(asking(root, manifest, feed, qids))
+    needed = sorted(frozenset().union(*(each.columns for each in asked)))
+    found = with_rows(root, manifest, feed, pairs, times, ("_key", "_time", "_late", *needed))
     for each in asked:
         owners, rows = found.all() if len(asked) == 1 else found.of(each.qids)
         yield answered(feed, each, owners, rows, functions)
 
 
-def gathered(
+def paired(
+    root: Root, manifest: Manifest, feed: FeedSpec, qids: Hashes, first: int, times: Range
+) -> tuple[Hashes, Hashes] | None:
+    """Find which rows answer queries whose feeds read the same stream and retain as long as `feed`.
+
+    Return the queries and the ids of rows, in epochs from `first` on; their times may be too early.
+    """
+    store = _store(manifest, feed, "found")
+    if store is None or not qids.size:
+        return None
+    pairs = _pairs(root, store, qids, first, times)
+    return pairs if pairs[1].size else None
+
+
+def with_rows(
     root: Root,
     manifest: Manifest,
     feed: FeedSpec,
-    qids: Hashes,
-    columns: tuple[str, ...] | None,
-    *,
-    first: int,
+    pairs: tuple[Hashes, Hashes],
     times: Range,
-) -> Found | None:
-    """Find answers of queries whose feeds read the same stream and retain as long as `feed`.
-
-    Of the rows, all columns are read if None are named.
-    """
-    sets, seen = _store(manifest, feed, "found"), _store(manifest, feed, "seen")
-    if sets is None or seen is None or not qids.size:
-        return None
-    owners, ids = _pairs(root, sets, qids, first, times)
-    if not ids.size:
-        return None
-    rows = _rows(root, seen, distinct(ids), columns or tuple(seen.schema.names))
+    columns: tuple[str, ...] | None = None,
+) -> Found:
+    """Read the rows of pairs that are within some times; all columns, if none are named."""
+    owners, ids = pairs
+    store = _store(manifest, feed, "seen")
+    assert store is not None, "there are sets of its rows"
+    rows = _rows(root, store, distinct(ids), columns or tuple(store.schema.names))
     keys, time = rows.column("_key").to_numpy(), rows.column("_time").to_numpy()
     within = np.append((time >= times[0]) & (time < times[1]), values=False)
-    at = np.searchsorted(keys, ids)
+    at = keys.searchsorted(ids)
     there = within[at] & (np.append(keys, np.uint64(0))[at] == ids)
     return Found(owners[there], at[there], rows)
 
@@ -133,6 +147,7 @@ def answered(
             "_key": pa.array(qids),
             "_time": batch.column("_time"),
             "_late": batch.column("_late"),
+            **({} if feed.history is None else {BACKFILL: pa.array(about_history(batch))}),
             **dict(zip(feed.answer.names, shown.columns, strict=True)),
             EPOCH: pa.array(epochs_of(batch)),
         }
@@ -151,6 +166,12 @@ def rows_between(root: Root, manifest: Manifest, feed: FeedSpec, times: Range) -
     return pa.concat_tables(found) if found else None
 
 
+def about_history(rows: pa.Table | pa.RecordBatch) -> Bools:
+    """Say which rows were not seen when they came, but when history was answered."""
+    found: Bools = task_of_row(rows.column("_key").to_numpy()) == BACKFILL_TASK
+    return found
+
+
 def _store(manifest: Manifest, feed: FeedSpec, kind: str) -> StoreState | None:
     """Return a store of a feed's stream, which is known by the stream's declaration."""
     born = manifest.facts.get("born", {}).get(feed.stream)
@@ -164,15 +185,16 @@ def _pairs(
     """Return the queries and rows of pairs in epochs from `first` on; times may be earlier."""
     keys = key_of_query(qids)
     keys.sort()
-    found, rows = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
+    owning, rows = [], [np.zeros(0, np.uint64)]
     for block, places in lookup(root, store).stretches(keys, begin=times[0], first=first):
         blocks, counts, newest, offsets, data = _sets(block)
         ends = offsets[places.start : places.stop + 1]
         mine = unpack_places(blocks[places], counts[places], ends, data, newest[places], times[0])
-        owner = query_of_key(block.keys[places.start : places.start + 1])
+        owning.append(block.keys[places.start])
         rows.append(mine)
-        found.append(np.repeat(owner, mine.size))
-    owners, ids = np.concatenate(found), np.concatenate(rows)
+    ids = np.concatenate(rows)
+    sizes = [each.size for each in rows[1:]]
+    owners = np.repeat(query_of_key(np.array(owning, np.uint64)), sizes)
     if first:
         fresh = ids >= np.uint64(first << EPOCH_SHIFT)
         owners, ids = owners[fresh], ids[fresh]

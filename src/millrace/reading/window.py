@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from functools import lru_cache
 from typing import TypeAlias
 
 from millrace.engine.feeds import FeedSpec
@@ -59,11 +60,19 @@ def instant_of(given: Instant, at: int | None) -> int:
         return given
     if isinstance(given, datetime):
         return to_instant(given)
+    ago = _ago(given)
+    if ago is None:
+        return to_instant(given)
+    return FIRST_TIME if at is None else at - ago
+
+
+@lru_cache(maxsize=1_000)
+def _ago(given: str) -> int | None:
+    """Return how long before now a text says, None if it says an instant."""
     relative = _NOW.fullmatch(given) or _AGO.fullmatch(given)
     if relative is None:
-        return to_instant(given)
-    ago = 0 if relative["ago"] is None else to_micros(relative["ago"])
-    return FIRST_TIME if at is None else at - ago
+        return None
+    return 0 if relative["ago"] is None else to_micros(relative["ago"])
 
 
 def times_of(

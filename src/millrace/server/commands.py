@@ -10,33 +10,31 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from millrace.engine.settings import Settings
+from millrace.engine.changing import listed
+from millrace.engine.sysstream import NAME as SYSSTREAM
 from millrace.engine.work import Done
 from millrace.errors import NameTakenError, PlanError, UnknownNameError
 from millrace.lang.statements import parse
 from millrace.server.audit import Audit
 from millrace.server.bulk import add_all, change_all, options_of
 from millrace.server.declared import Declared
-from millrace.server.principals import Principal
+from millrace.server.principals import ForbiddenError, Principal, owner_of
 from millrace.server.quotas import Quotas
 from millrace.server.rate_watch import RateWatch
 from millrace.server.statements import OwnScript, told_as_theirs
 from millrace.server.wire import Frame
+from millrace.session.dataflow import Dataflow
 from millrace.session.explanation import explain_query
 from millrace.session.query import Query
 from millrace.session.session import Session
 from millrace.session.template import Template
 from millrace.time import to_micros
-
-CHANGEABLE = ("trigger", "target", "rows", "keep_rejected", "merging", "access", "spread")
-"""The settings that may be changed while an engine runs; the next epoch follows them."""
-
 
 WATCHMAN = Principal("", "admin", "server")
 """Who does what nobody has asked for: ends queries, and quietens tenants."""
@@ -51,6 +49,8 @@ class Commands:
         self.session, self._audit, self._quotas, self._paths = session, audit, quotas, paths
         self.declared = Declared(session)
         self.watch = RateWatch(session)
+        self._dataflow = Dataflow(session)
+        session.allowed = require_allowed_feed
         self._marks = threading.local()
         session.engine.registry.marks = lambda: getattr(self._marks, "now", {})
 
@@ -190,9 +190,31 @@ class Commands:
         engine = self.session.engine
         if changes:
             who.require_operator("changing a setting")
-            engine.settings = _changed(engine.settings, changes)
+            self.session.change_settings(changes)
             self._audit.write(who, "set", settings=changes)
-        return Frame({"settings": asdict(engine.settings), "changeable": list(CHANGEABLE)})
+        about = listed(engine.settings)
+        changeable = [each["name"] for each in about]
+        return Frame(
+            {"settings": asdict(engine.settings), "changeable": changeable, "about": about}
+        )
+
+    def do_retain(self, who: Principal, frame: Frame) -> Frame:
+        """Keep the history of a stream for another while."""
+        who.require_operator("changing how long a stream is kept")
+        stream, duration = frame.body["stream"], frame.body["duration"]
+        self.session.retain(stream, duration)
+        self._audit.write(who, "retain", stream=stream, duration=duration)
+        return Frame({})
+
+    def do_dataflow(self, who: Principal, frame: Frame) -> Frame:  # noqa: ARG002  a command's form
+        """Return the running dataflow; of what is of others, counts."""
+        return Frame(self._dataflow.graph(who.sees, who.shown))
+
+    def do_watch(self, who: Principal, frame: Frame) -> Frame:  # noqa: ARG002  a command's form
+        """Let the engine tell of itself for the next hour."""
+        if self.session.engine.sysstream is not None:
+            self.session.engine.sysstream.ask(time.time_ns() // 1_000)
+        return Frame({})
 
     def work(self) -> dict[str, Any]:
         """Say what the engine has done: plans, sinks, and what troubles it."""
@@ -288,21 +310,16 @@ class Commands:
         return found
 
 
-def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:
-    known = {each.name for each in fields(Settings)}
-    for name, value in changes.items():
-        if name not in CHANGEABLE:
-            fact = "may not change while the engine runs" if name in known else "does not exist"
-            raise PlanError(
-                f'setting "{name}" {fact}', detail=f"Those that may are {', '.join(CHANGEABLE)}."
+def require_allowed_feed(change: dict[str, Any]) -> None:
+    """Refuse a query of a tenant that would hear of what is of others."""
+    if change["do"] == "add feed" and owner_of(change["feed"]["name"]):
+        plan = change["feed"]["plan"]
+        if SYSSTREAM in [change["feed"]["stream"], *(plan["sources"] if plan else ())]:
+            raise ForbiddenError(
+                f'a standing query over "{SYSSTREAM}" is for the operator',
+                detail="It tells of the queries of all tenants.",
+                hint="The console shows what concerns you.",
             )
-        present = getattr(settings, name)
-        wanted = (int, type(None)) if name == "rows" else (type(present),)
-        if not isinstance(value, wanted) or (isinstance(value, int) and value < 0):
-            raise PlanError(
-                f'setting "{name}" cannot be {value!r}', detail=f"It is {present!r} now."
-            )
-    return replace(settings, **changes)
 
 
 def _total(done: Iterable[Done]) -> list[float]:

@@ -19,6 +19,7 @@ from millrace.server.quotas import Quotas
 from millrace.server.tokens import Tokens
 from millrace.session.script import Script
 from millrace.session.session import Session
+from millrace.session.telling import tell_of_itself
 
 POLL_SECONDS = 0.2
 DRAIN_SECONDS = 10.0
@@ -45,6 +46,7 @@ def _serve(
     commands = Commands(
         session, audit=audit, quotas=Quotas(lambda: tokens.quotas(now=True)), paths=options.paths
     )
+    tell_of_itself(session)
     script = Script(session)
     if options.script is not None:
         for outcome in script.run(options.script.read_text()):

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.stores import answer_store
-from millrace.errors import CursorError
+from millrace.errors import LostAnswersError
 from millrace.reading.changes import changes, oldest_cursor
 from millrace.reading.fan_out import changes_of
 from millrace.reading.reader import Reader
@@ -154,7 +154,7 @@ class FanOut:
             table, _ = await asyncio.to_thread(
                 changes, self._reader.root, manifest, feed, None, after
             )
-        except CursorError:  # more has come at once than is kept
+        except LostAnswersError:  # more has come at once than is kept
             self.end("gone", [feed.number])
             return
         wanted = {each.qid for each in self._followed.get(feed.number, ())}

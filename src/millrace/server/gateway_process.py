@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 
 import uvicorn
+from fastapi import FastAPI
 
 from millrace.server.fan_out import FanOut
 from millrace.server.gateway import make_app
 from millrace.server.options import ServerOptions
+from millrace.server.service import Service
 
 GRACE_SECONDS = 5
 
@@ -26,10 +29,21 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def _add_console(options: ServerOptions, app: FastAPI, service: Service) -> None:
+    from millrace.server.console.mount import add_console  # noqa: PLC0415  slow to import
+    from millrace.server.console.served import Served  # noqa: PLC0415
+
+    add_console(app, Served(service, app.state.gate), secure=options.tls_cert is not None)
+
+
 def run_gateway(options: ServerOptions, listener: int) -> None:
     """Serve HTTP until told to stop."""
     app = make_app(
-        options.root, token_path=options.token_path, limits=options.limits, demo=options.demo
+        options.root,
+        token_path=options.token_path,
+        limits=options.limits,
+        demo=options.demo,
+        extend=partial(_add_console, options) if options.console else None,
     )
     config = uvicorn.Config(
         app,

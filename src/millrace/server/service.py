@@ -253,9 +253,9 @@ class Service:
         name: str | None = None,
         into: str | None = None,
         keep: int | None = None,
+        retain: str | None = None,
         ttl: str | float | None = None,
         history: str | None = None,
-        retain: str | None = None,
         policy: str | None = None,
         unbounded: bool = False,
     ) -> QueryInfo:
@@ -266,9 +266,9 @@ class Service:
             "name": name,
             "into": into,
             "keep": keep,
+            "retain": retain,
             "ttl": ttl,
             "history": history,
-            "retain": retain,
             "policy": policy,
             "unbounded": unbounded or None,
         }
@@ -358,7 +358,7 @@ class Service:
         if not found.feed.kept:
             raise PlanError(
                 f'no answers of "{name}" are kept',
-                hint="Register it with keep, such as 10000; then it can be followed.",
+                hint='Register it with keep, such as 10000, or with retain, such as "1 hour".',
             )
         if len(self.fan_out) >= self.limits.subscribers:
             raise TooLargeError("subscribers", self.limits.subscribers, len(self.fan_out))
@@ -374,6 +374,11 @@ class Service:
         body = {"query": query, "sql": sql, "analyze": analyze}
         done = await self.link.ask("explain", who, body)
         return str(done.body["text"])
+
+    async def dry_run(self, who: Principal, sql: str, *, history: str) -> dict[str, Any]:
+        """Return how many results a query would have given on history, and some of them."""
+        done = await self.link.ask("dry_run", who, {"sql": sql, "history": history})
+        return {**done.body, "sample": done.tables[0]}
 
     async def sql(self, who: Principal, text: str) -> list[Outcome]:
         """Do statements; those that ask return tables."""
@@ -399,6 +404,18 @@ class Service:
     async def plan_graph(self, who: Principal) -> dict[str, Any]:
         """Return the running dataflow as nodes and edges; what is of others as counts."""
         return await asyncio.to_thread(self.costs.plan_graph, who)
+
+    async def dataflow(self, who: Principal) -> dict[str, Any]:
+        """Return the running dataflow operator by operator, as the engine itself knows it."""
+        return (await self.link.ask("dataflow", who, {})).body
+
+    async def watch(self, who: Principal) -> None:
+        """Let the engine tell of itself, on the stream `sysstream`, for the next hour."""
+        await self.link.ask("watch", who, {})
+
+    async def retain(self, who: Principal, stream: str, duration: str) -> None:
+        """Keep the history of a stream for another while, from the next epoch on."""
+        await self.link.ask("retain", who, {"stream": stream, "duration": duration})
 
     async def settings(self, who: Principal) -> dict[str, Any]:
         """Return the settings, and which of them may be changed."""

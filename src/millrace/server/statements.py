@@ -36,6 +36,7 @@ from millrace.lang.declarations import (
     UpdateRows,
 )
 from millrace.server.principals import ForbiddenError, Principal
+from millrace.session.held import SessionHeld
 from millrace.session.script import Outcome, Script
 from millrace.session.session import Session
 
@@ -120,8 +121,9 @@ class OwnScript(Script):
             case _:
                 return statement
 
-    def _held(self, name: str) -> pa.Table:
-        return super()._held(name if self._of_table(name) else self._who.found(name))
+    def held(self) -> SessionHeld:
+        """Return what they may read: their own queries, and what everybody shares."""
+        return _TheirHeld(self.session, self._who)
 
     def _seen(self, what: str, table: pa.Table) -> pa.Table:
         """Leave out what is of others, and show names as they are written."""
@@ -136,6 +138,22 @@ class OwnScript(Script):
                 kept.column_names.index(each), each, pa.array(shown, pa.string())
             )
         return kept
+
+
+class _TheirHeld(SessionHeld):
+    """What a principal may read."""
+
+    def __init__(self, session: Session, who: Principal) -> None:
+        super().__init__(session)
+        self._who = who
+
+    def stored(self, name: str) -> str:
+        """Return the name under which a query or template of theirs is stored."""
+        return self._who.found(name)
+
+    def shown(self, stored: str) -> str:
+        """Return how they write it; nothing if it is of others."""
+        return self._who.shown(stored) if self._who.sees(stored) else ""
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def declare_stream(session: Session, spec: StreamSpec) -> None:
     if known is None:
         session.change({"do": "add stream", "stream": spec.to_json()})
         return
-    before, after = known.to_json(), {**spec.to_json(), "born": known.born}
+    before, after = known.as_declared.to_json(), {**spec.to_json(), "born": known.born}
     differing = [word for word in before if before[word] != after[word]]
     if differing:
         word = differing[0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from millrace.engine.backfill import cohorts, n_catching_up, progress_of
+from millrace.engine.warming import warm_progress
 from millrace.errors import PlanError
 from millrace.index.atoms import Analysis, Analyst, Atom
 from millrace.index.text.group import has_text_tests
@@ -11,9 +13,11 @@ from millrace.index.text.needles import access_clause
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
 from millrace.plan.spelling import to_text
+from millrace.session.keeping import kept_lines
 from millrace.session.plan_explanation import explain_plan, same_plan
 from millrace.session.query import Query
 from millrace.session.template import Template
+from millrace.time import print_duration
 
 if TYPE_CHECKING:
     from millrace.lang.relational.bound import BoundRelation
@@ -34,7 +38,8 @@ def explain_query(session: Session, name: str, *, analyze: bool = False) -> str:
     catalog = registry.catalog
     feed = found.feed
     if feed.plan is not None:
-        lines = explain_plan(session, feed, analyze=analyze)
+        lines = [*explain_plan(session, feed, analyze=analyze), *kept_lines(feed)]
+        lines += _history(session, found)
         return "\n".join(lines + (_suspended(found) if analyze else []))
     sizes = registry.family_sizes()
     families = [
@@ -52,9 +57,30 @@ def explain_query(session: Session, name: str, *, analyze: bool = False) -> str:
     if isinstance(found, Template) and not families:
         lines.append(f"template {feed.text}")
         lines.append("shared   by no query: nothing is inserted yet")
+    lines += kept_lines(feed) + _history(session, found)
     if analyze:
         lines += _measured(session, found)
     return "\n".join(lines)
+
+
+def _history(session: Session, found: Query | Template) -> list[str]:
+    """Say how far back queries see, and how many are still catching up."""
+    feed, engine = found.feed, session.engine
+    if feed.history is None:
+        return []
+    part = ", as far as it is retained" if feed.partial else ""
+    line = f"history  {print_duration(feed.history)} before the birth of a query{part}"
+    if feed.plan is not None:
+        share = warm_progress(engine.manifest, engine.registry.catalog, feed.name)
+        return [line if share is None else f"{line}: backfilling, {share:.0%} done"]
+    waiting = cohorts(engine.manifest, engine.registry.catalog).get(feed.stream, [])
+    if isinstance(found, Query):
+        stream, catalog = feed.stream, engine.registry.catalog
+        share = progress_of(engine.manifest, catalog, stream, found.id)
+        return [line if share is None else f"{line}: backfilling, {share:.0%} done"]
+    families = set(engine.registry.catalog.families_of(feed.name))
+    mine = n_catching_up(waiting, engine.registry.population.members(feed.stream, families))
+    return [line if not mine else f"{line}: {mine:,} queries are backfilling"]
 
 
 def standing_as(session: Session, text: str, bound: Selection | BoundRelation) -> str:

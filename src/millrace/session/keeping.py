@@ -82,6 +82,20 @@ class Keeping:
                 )
 
 
+_HOW = {
+    "lazy": "each row once for all queries, and which rows answer which",
+    "eager": "answers as rows of their own",
+    "none": "nothing for the query, which is asked anew of the stream's rows",
+}
+
+
+def kept_lines(feed: FeedSpec) -> list[str]:
+    """Say, as a line of an explanation, how answers are kept for some time, if they are."""
+    if feed.retain is None:
+        return []
+    return [f"kept     for {print_duration(feed.retain)}: {_HOW[feed.policy]}"]
+
+
 def _spelt(micros: int | None) -> str | None:
     return None if micros is None else print_duration(micros)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from millrace.engine import facts
+from millrace.engine.backfill import progress_of
+from millrace.engine.warming import warm_progress
 from millrace.time import print_duration
 
 if TYPE_CHECKING:
@@ -77,6 +79,14 @@ def _queries(session: Session) -> list[dict[str, Any]]:
         feed = name if own else engine.registry.feed_of(qid)
         state = "paused" if qid in population.paused else "running"
         state = "suspended" if qid in verdicts else state
+        spec = catalog.feed(feed)
+        if state == "running" and spec.history is not None:
+            share = (
+                progress_of(engine.manifest, catalog, spec.stream, qid)
+                if spec.plan is None
+                else warm_progress(engine.manifest, catalog, feed)
+            )
+            state = state if share is None else f"backfilling {share:.0%}"
         rows.append({"name": name, "feed": feed, "state": state, "asks": catalog.feed(feed).text})
     return rows
 

@@ -27,6 +27,7 @@ from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
 from millrace.plan.relations import Relation, StreamOf
 from millrace.session.keeping import Keeping
+from millrace.session.life import Life
 from millrace.session.planning import bound_any, planned_feed
 from millrace.session.query import Query
 from millrace.session.template import Template
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from millrace.engine.catalog import Catalog
     from millrace.lang.family import Shapes
     from millrace.session.session import Session
+
+
+NO_END = Life()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +84,7 @@ class Registration:
         name: str | None,
         into: str | None,
         keeping: Keeping,
+        life: Life,
         unbounded: bool,
     ) -> Query:
         """Register one query."""
@@ -91,21 +96,22 @@ class Registration:
                     f'a query that is more than a selection cannot share the feed "{into}"',
                     hint="Register it under a name of its own.",
                 )
-            return self._plan(asked, name=name, keeping=keeping, unbounded=unbounded)
+            return self._plan(asked, name=name, keeping=keeping, life=life, unbounded=unbounded)
         one = replace(one, text=str(asked))
         if name is not None:
             known = self._known(name, one, into)
             if known is not None:
                 keeping.require_same(known.feed)
+                life.require_same(known.feed)
                 return known
         if into is not None:
             names = None if name is None else [name]
-            [qid] = self._register([one], into, "shared", keeping, names).values()
+            [qid] = self._register([one], into, "shared", keeping, names, life).values()
             return Query(self._session, qid, into, name or "")
         while True:
             own = self._free_name() if name is None else name
             try:
-                [qid] = self._register([one], own, "query", keeping, [own]).values()
+                [qid] = self._register([one], own, "query", keeping, [own], life).values()
             except NameTakenError:
                 if name is not None:
                     raise  # otherwise somebody else has just taken that number
@@ -136,14 +142,17 @@ class Registration:
         *,
         name: str | None,
         keeping: Keeping,
+        life: Life,
         unbounded: bool,
     ) -> Query:
         """Register a query that is more than a selection."""
         own = self._free_name() if name is None else name
         feed = planned_feed(own, asked, self._session, unbounded=unbounded)
-        feed = replace(feed, **keeping.of_plan(KEPT_ROWS))
+        feed = replace(feed, **keeping.of_plan(KEPT_ROWS), **self._lived(life, feed.sources))
+        if feed.history is not None and feed.plan is not None:
+            feed = replace(feed, plan=replace(feed.plan, again=False))
         known = self._catalog.feeds.get(own)
-        if known is not None and replace(known, number=0) == replace(feed, number=0):
+        if known is not None and replace(known, number=0, expires=feed.expires) == feed:
             return Query(
                 self._session, self._session.engine.registry.population.names[own], own, own
             )
@@ -153,6 +162,11 @@ class Registration:
             *_with_query([{"do": "add feed", "feed": feed.to_json()}], feed)
         )
         return Query(self._session, qid, own, own)
+
+    def _lived(self, life: Life, streams: Iterable[str]) -> dict[str, Any]:
+        """Return how far back a feed's queries see, and when it ends."""
+        specs = [self._catalog.stream(name) for name in streams]
+        return life.of_feed(specs, self._session.now())
 
     def _free_name(self) -> str:
         """Return a name for a query that was not given one."""
@@ -170,6 +184,7 @@ class Registration:
         into: str,
         names: Sequence[str] | None,
         keeping: Keeping,
+        life: Life,
     ) -> list[int]:
         """Register many queries into one feed."""
         if names is not None and len(names) != len(texts):
@@ -180,7 +195,7 @@ class Registration:
         asked = self._asked(texts)
         known = {} if names is None else self._known_again(asked, into, names)
         left = [each.without(known) for each in asked if not known.keys() >= {*each.positions}]
-        fresh = self._register(left, into, "shared", keeping, names) if left else {}
+        fresh = self._register(left, into, "shared", keeping, names, life) if left else {}
         return [qid for _, qid in sorted((known | fresh).items())]
 
     def _known_again(self, asked: list[Asked], into: str, names: Sequence[str]) -> dict[int, int]:
@@ -202,6 +217,7 @@ class Registration:
         parameters: Mapping[str, str],
         *,
         keeping: Keeping,
+        life: Life = NO_END,
         unbounded: bool = False,
     ) -> Template:
         """Declare a template."""
@@ -222,9 +238,12 @@ class Registration:
             feed = planned_feed(
                 name, asked, self._session, unbounded=unbounded, parameters=parameters
             )
+            life.require_selections()
             feed = replace(feed, **keeping.of_plan(0))
             selection = _nothing(feed)
             used = set(parameters_in(bound.plan if isinstance(bound, BoundRelation) else bound))
+        life.require_policy(feed.policy)
+        feed = replace(feed, **self._lived(life, feed.sources))
         known = self._catalog.feeds.get(name)
         if known is None:
             _require_use(name, used, list(parameters))
@@ -237,6 +256,7 @@ class Registration:
             )
         else:
             keeping.require_same(known)
+            life.require_same(known)
         return Template(self._session, name, selection)
 
     def _selecting(
@@ -320,6 +340,7 @@ class Registration:
         kind: Kind,
         keeping: Keeping,
         names: Sequence[str] | None,
+        life: Life,
     ) -> dict[int, int]:
         """Record queries and, where it is missing, their feed; return ids by where each stood."""
         for name in names or ():
@@ -330,6 +351,8 @@ class Registration:
         if feed is None:
             stream = self._catalog.stream(asked[0].selection.stream)
             kept = keeping.of_selection(KEPT_ROWS, stream)
+            life.require_policy(kept.get("policy"))
+            kept |= self._lived(life, [stream.name])
             text = asked[0].text if kind == "query" else ""
             fresh = FeedSpec(into, stream.name, answers[0], kind, text=text, **kept)
             changes.append({"do": "add feed", "feed": fresh.to_json()})
@@ -338,6 +361,7 @@ class Registration:
             raise NameTakenError(f'query "{into}" exists already', hint=TAKEN)
         else:
             keeping.require_same(feed)
+            life.require_same(feed)
         for number, (each, answer) in enumerate(zip(asked, answers, strict=True)):
             _require_same_answer(feed, each.selection.stream, answer)
             family = Family(into, each.selection, each.types)

@@ -11,7 +11,7 @@ checked without Spark by running it on a session in memory, whose sources delive
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from millrace.connectors.sinks.memory import MemorySink
 from millrace.connectors.sinks.parquet import ParquetSink
 from millrace.connectors.sinks.sink import Sink
 from millrace.errors import MillraceError, PlanError, UnknownNameError
-from millrace.lang.binder import Columns, bind_condition, bind_query
+from millrace.lang.binder import bind_condition
 from millrace.lang.declarations import (
     Connector,
     CreateQuery,
@@ -33,6 +33,7 @@ from millrace.lang.declarations import (
     CreateView,
     DeleteRows,
     Drop,
+    DryRun,
     Explain,
     InsertFile,
     InsertRows,
@@ -41,17 +42,20 @@ from millrace.lang.declarations import (
     Register,
     Show,
     Statement,
+    Subscribe,
     UpdateRows,
 )
 from millrace.lang.errors import LanguageError
 from millrace.lang.queries import Parsed
+from millrace.lang.query_options import QueryOptions
 from millrace.lang.statements import parse
-from millrace.operators.select import matching, project
-from millrace.plan.bind import output_schema
+from millrace.operators.select import matching
 from millrace.plan.nodes import Selection
+from millrace.reading.adhoc import ask
 from millrace.schema import type_name
 from millrace.session.explanation import explain_query, explain_selection, standing_as
 from millrace.session.following import read_rows
+from millrace.session.held import SessionHeld
 from millrace.session.listing import listed
 from millrace.session.parameter_rows import constants_table
 from millrace.session.plan_explanation import explain_relation
@@ -112,10 +116,17 @@ class Script:
                 return Outcome(statement, table=listed(self.session, what))
             case Explain():
                 return Outcome(statement, self._explained(statement))
+            case DryRun(query, history):
+                bound_any(query, self.session)
+                return Outcome(statement, str(self.session.dry_run(str(query), history)))
             case Read():
-                return Outcome(statement, table=self._read(statement))
+                return Outcome(statement, table=ask(statement.query, self.held()))
             case _:
                 return Outcome(statement, self._done(statement))
+
+    def held(self) -> SessionHeld:
+        """Return what questions that are asked once may read."""
+        return SessionHeld(self.session)
 
     def _done(self, statement: Statement) -> str:  # noqa: C901  a case for each statement
         match statement:
@@ -129,14 +140,20 @@ class Script:
             case CreateView(name, query, columns):
                 declare_view(self.session, name, query, columns)
                 return f'view "{name}" is declared'
-            case CreateQuery(name, query, into, unbounded):
+            case CreateQuery(name, query, into, unbounded, options):
                 bound_any(query, self.session)
-                self.session.query(str(query), name=name, into=into, unbounded=unbounded)
+                words = {"unbounded": unbounded, **_said(options)}
+                self.session.query(str(query), name=name, into=into, **words)
                 return f'query "{name}" stands'
-            case CreateTemplate(name, parameters, query, unbounded):
+            case CreateTemplate(name, parameters, query, unbounded, options):
                 bound_any(query, self.session, dict(parameters))
-                self.session.template(name, str(query), dict(parameters), unbounded=unbounded)
+                words = {"unbounded": unbounded, **_said(options)}
+                self.session.template(name, str(query), dict(parameters), **words)
                 return f'template "{name}" is declared'
+            case Subscribe(name, cursor):
+                self._query(name)
+                after = "" if cursor is None else f", after {cursor}"
+                return f'query "{name}" is followed by `millrace query tail {name}`{after}'
             case InsertRows() | InsertFile() | UpdateRows() | DeleteRows():
                 return self._change_rows(statement)
             case Drop():
@@ -315,28 +332,6 @@ class Script:
             return explain_selection(self.session, bound)
         return explain_relation(self.session, bound)
 
-    def _read(self, asked: Read) -> pa.Table:
-        """Answer a query over what a query, a template or a table holds now."""
-        from sqlglot import exp  # noqa: PLC0415
-
-        tree = asked.query.tree
-        table = tree.find(exp.Table)
-        name = "" if table is None else table.name
-        rows = self._held(name)
-        where = tree.args.get("where")
-        assert isinstance(tree, exp.Query), "a statement that reads is a query"
-        clauses = {key for key, value in tree.args.items() if value}
-        plain = clauses <= {"expressions", "from", "from_", "where"}
-        if not plain or [type(each) for each in tree.selects] != [exp.Star]:
-            return self._projected(asked.query, name, rows)
-        return rows if where is None else self._where(rows, Parsed(where.this, asked.query.source))
-
-    def _held(self, name: str) -> pa.Table:
-        if name in self.session.engine.registry.catalog.tables:
-            return self.session.standing_table(name).rows()
-        found = self.session.standing(name)
-        return found.rows() if isinstance(found, Template) else found.results()
-
     def _where(self, rows: pa.Table, where: Parsed) -> pa.Table:
         """Return the rows for which a condition is true."""
         columns = {each.name: type_name(each.type) for each in _plain(rows).schema}
@@ -348,16 +343,10 @@ class Script:
             [each.take(at) for each, at in zip(batches, hits, strict=True)], rows.schema
         )
 
-    def _projected(self, query: Parsed, name: str, rows: pa.Table) -> pa.Table:
-        rows, types = _plain(rows), self.session.function_types
-        schema = Columns.from_arrow(rows.schema)
-        selection = bind_query(query, {name: schema}, types)
-        answer, functions = output_schema(selection, schema, types), self.session.functions
-        batches = [
-            project(selection, each.take(matching(selection, each, functions)), answer, functions)
-            for each in rows.to_batches()
-        ]
-        return pa.Table.from_batches(batches, answer)
+
+def _said(options: QueryOptions) -> dict[str, Any]:
+    """Return the options that were given, as arguments."""
+    return {name: value for name, value in asdict(options).items() if value is not None}
 
 
 def _plain(rows: pa.Table) -> pa.Table:

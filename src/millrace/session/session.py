@@ -13,9 +13,8 @@ sources exist only in its own memory); a declaration that contradicts the root i
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -27,18 +26,12 @@ from millrace.connectors.sinks.memory import MemorySink
 from millrace.connectors.sinks.parquet import ParquetSink
 from millrace.connectors.sinks.sink import FanOut, Sink
 from millrace.engine.backend import Binding, Run
-from millrace.engine.decide import horizons
-from millrace.engine.delivery import Delivery
-from millrace.engine.epoch import Engine
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.given_rows import Rows
 from millrace.engine.local import LocalBackend
-from millrace.engine.registry import Registry
 from millrace.engine.settings import Settings
-from millrace.engine.sink_status import SinkStatus
-from millrace.engine.statistics import EpochStatistics
-from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store, store_specs
 from millrace.engine.streams import StreamSpec
+from millrace.engine.sysstream import NAME as SYSSTREAM
 from millrace.errors import PlanError
 from millrace.operators.select import Function
 from millrace.operators.typed_function import TypedFunction
@@ -49,32 +42,32 @@ from millrace.reading.answers import no_answers
 from millrace.schema import Schema, type_named
 from millrace.session.arguments import (
     ids_of,
+    names_of,
     require_asked,
+    require_not_reserved,
     require_sink,
     require_text,
     root_of,
 )
-from millrace.session.backends import backend_for
 from millrace.session.declaring import columns_of, declare_stream
-from millrace.session.following import Following
+from millrace.session.dry_run import DryRun, Limits, dry_run
 from millrace.session.keeping import Keeping
+from millrace.session.life import Life
+from millrace.session.open_root import OpenRoot
 from millrace.session.query import Query
 from millrace.session.registration import Registration
 from millrace.session.relations import declare_table, declare_view
 from millrace.session.table import Table
+from millrace.session.telling import tell_of_itself
 from millrace.session.template import Template
-from millrace.state.fence import Fence
-from millrace.state.merge import LAST_TIME
 from millrace.state.root import Root
-from millrace.state.run_store import RunStore
-from millrace.state.store import scan
-from millrace.time import Clock, WallClock, to_micros
+from millrace.time import Clock, to_micros
 
 if TYPE_CHECKING:
     from millrace.session.script import Outcome
 
 
-class Session:
+class Session(OpenRoot):
     """One engine on one root.
 
     Parameters
@@ -97,23 +90,12 @@ class Session:
         clock: Clock | None = None,
         threads: bool = True,
     ) -> None:
-        self._root = root_of(root)
-        self._clock = clock or WallClock()
-        self.updating = threading.RLock()
-        self.followers: list[Following] = []
-        self._fence = Fence.acquire(self._root, who="millrace engine")
-        try:
-            self._backend = backend_for(spark, self._fence)
-            self.engine = self._opened(settings or Settings(), threads=threads)
-        except BaseException:
-            self._fence.release()
-            raise
+        super().__init__(root_of(root), spark, settings or Settings(), clock, threads=threads)
         self._bindings: dict[str, Binding] = {}
         self._functions: dict[str, Function] = {}
         self._function_types: dict[str, pa.DataType] = {}
         self._registration = Registration(self)
         self.engine.functions = self._function_types
-        self._run: Run | None = None
 
     def function(self, name: str, function: Callable[..., pa.Array], *, returns: str) -> None:
         """Make a vectorised function known to queries: Arrow arrays in, one array out."""
@@ -142,14 +124,15 @@ class Session:
         With `json`, rows are decoded from that column of JSON text by `schema`; text that is
         not JSON becomes a dead letter as it is.
         """
+        require_not_reserved(name)
         spec = StreamSpec(
             name,
-            columns_of(self._backend, name, source, schema, json, [partition, *_names(order)]),
+            columns_of(self._backend, name, source, schema, json, [partition, *names_of(order)]),
             time,
             to_micros(delay),
             partition,
-            _names(order),
-            _names(key),
+            names_of(order),
+            names_of(key),
             None if retain is None else to_micros(retain),
             None if idle is None else to_micros(idle),
             json,
@@ -157,8 +140,12 @@ class Session:
         )
         if json is not None or (isinstance(source, Files) and source.is_text):
             compile_readers()
+        self.bind(spec, source)
+
+    def bind(self, spec: StreamSpec, source: object) -> None:
+        """Declare a stream as it is described, and bind it to its source."""
         declare_stream(self, spec)
-        self._bindings[name] = Binding(self.engine.registry.catalog.stream(name), source)
+        self._bindings[spec.name] = Binding(self.engine.registry.catalog.stream(spec.name), source)
         if self._run is not None:
             self._run.rebind(self._bindings, self._functions)
 
@@ -188,7 +175,7 @@ class Session:
         key
             The columns that no two rows may have in common, if there are such.
         """
-        return declare_table(self, name, columns, _names(key))
+        return declare_table(self, name, columns, names_of(key))
 
     def standing_table(self, name: str) -> Table:
         """Return a handle on a table by its name."""
@@ -208,7 +195,7 @@ class Session:
         """Forget a view; no other view may read it any more."""
         self.change({"do": "drop view", "name": name})
 
-    def query(
+    def query(  # noqa: PLR0913  as many words as SQL's
         self,
         asked: str | Selection | Relation | StreamOf,
         *,
@@ -217,6 +204,9 @@ class Session:
         keep: int | None = None,
         retain: str | int | None = None,
         policy: str | None = None,
+        history: str | int | None = None,
+        partial: bool = False,
+        ttl: str | int | None = None,
         unbounded: bool = False,
     ) -> Query:
         """Register a standing query; it is durable on return and runs from the next epoch on.
@@ -242,17 +232,24 @@ class Session:
             stream once for all queries, and for each query which rows are its answers; `"eager"`
             stores answers as rows of their own; `"none"` stores nothing for the query, which is
             asked anew of the rows that the stream retains. The answers are the same.
+        history
+            How far back before its birth the query sees what its streams retain, such as
+            `"1 hour"`. Its answers to that come first and are marked (`_backfill`); more than is
+            retained is refused, unless the history may be `partial`.
+        ttl
+            How long the query lives, by the wall clock.
         unbounded
             Whether the query may remember more and more for as long as it runs, such as a join
             of streams without windows. Otherwise such a query is refused.
         """
         require_asked(asked)
         keeping = Keeping.asked(keep, retain, policy)
+        life = Life.asked(history, ttl, partial=partial)
         return self._registration.query(
-            asked, name=name, into=into, keeping=keeping, unbounded=unbounded
+            asked, name=name, into=into, keeping=keeping, life=life, unbounded=unbounded
         )
 
-    def queries(
+    def queries(  # noqa: PLR0913  as many words as SQL's
         self,
         texts: Sequence[str | Selection],
         *,
@@ -261,6 +258,9 @@ class Session:
         keep: int = 0,
         retain: str | int | None = None,
         policy: str | None = None,
+        history: str | int | None = None,
+        partial: bool = False,
+        ttl: str | int | None = None,
     ) -> list[int]:
         """Register many queries into one feed, all or none; return their ids.
 
@@ -270,9 +270,10 @@ class Session:
         for each in texts:
             require_asked(each)
         keeping = Keeping.asked(keep, retain, policy)
-        return self._registration.queries(texts, into=into, names=names, keeping=keeping)
+        life = Life.asked(history, ttl, partial=partial)
+        return self._registration.queries(texts, into=into, names=names, keeping=keeping, life=life)
 
-    def template(
+    def template(  # noqa: PLR0913  as many words as SQL's
         self,
         name: str,
         text: str | Relation | StreamOf,
@@ -281,6 +282,9 @@ class Session:
         keep: int = 0,
         retain: str | int | None = None,
         policy: str | None = None,
+        history: str | int | None = None,
+        partial: bool = False,
+        ttl: str | int | None = None,
         unbounded: bool = False,
         **more: str,
     ) -> Template:
@@ -299,6 +303,8 @@ class Session:
             How many rows of answers are kept for readers, beside what sinks get.
         retain, policy
             For how long answers are kept instead, and how; see `query`.
+        history, partial, ttl
+            How far back its queries see, and how long the template lives; see `query`.
         unbounded
             Whether its queries may remember more and more for as long as they run.
         """
@@ -306,8 +312,9 @@ class Session:
             require_text("the text of a template", text)
         declared = {**(parameters or {}), **more}
         keeping = Keeping.asked(keep, retain, policy)
+        life = Life.asked(history, ttl, partial=partial)
         return self._registration.template(
-            name, text, declared, keeping=keeping, unbounded=unbounded
+            name, text, declared, keeping=keeping, life=life, unbounded=unbounded
         )
 
     def standing(self, name: str) -> Query | Template:
@@ -335,6 +342,8 @@ class Session:
     def start(self) -> Run:
         """Begin to run epochs."""
         catalog = self.engine.registry.catalog
+        if SYSSTREAM in catalog.streams:
+            tell_of_itself(self)
         missing = [name for name in catalog.streams if name not in self._bindings]
         if missing:
             raise PlanError(
@@ -347,19 +356,6 @@ class Session:
         self._run = self._backend.start(self.engine, self._bindings, self._functions)
         return self._run
 
-    def change(self, *changes: dict[str, Any]) -> None:
-        """Record changes of the registry, all or none, and let them take effect soon."""
-        self.record(list(changes))
-
-    def record(
-        self, changes: list[dict[str, Any]], tables: Sequence[pa.RecordBatch] = ()
-    ) -> list[int]:
-        """Record changes that come with tables; return the first id of each that adds queries."""
-        first = self.engine.registry.record(changes, tables)
-        if self._run is not None:
-            self._run.nudge()
-        return first
-
     def execute(self, text: str) -> list[Outcome]:
         """Do the statements of a script, such as CREATE STREAM, CREATE QUERY, INSERT and SHOW.
 
@@ -368,6 +364,16 @@ class Session:
         from millrace.session.script import Script  # noqa: PLC0415  the language is slow to import
 
         return list(Script(self).run(text))
+
+    def dry_run(
+        self, text: str, history: str | int | None = None, *, limits: Limits | None = None
+    ) -> DryRun:
+        """Say what a query would have answered over what its streams retain; nothing is registered.
+
+        Tried are the rows of the last `history`, such as `"1 hour"`, or all; within the limits.
+        """
+        require_text("the text of a query", text)
+        return dry_run(self, text, history, limits)
 
     def make_source(
         self, kind: str, options: dict[str, Any], stream: str, schema: Schema
@@ -381,9 +387,9 @@ class Session:
         return self._backend.make_source(name, options, stream, schema)
 
     @property
-    def streams(self) -> Mapping[str, StreamSpec]:
-        """The declared streams, by name."""
-        return self.engine.registry.catalog.streams
+    def fed_by_hand(self) -> bool:
+        """Whether epochs run when somebody feeds rows, and not by themselves."""
+        return type(self._backend) is LocalBackend
 
     @property
     def functions(self) -> dict[str, Function]:
@@ -395,80 +401,13 @@ class Session:
         """The registered functions, and the types they return."""
         return self._function_types
 
-    def dead_letters(self) -> pa.Table:
-        """Return the rows that could not be read: stream, source, position, reason, raw bytes."""
-        return self._table(DEAD_LETTERS)
-
-    def late_rows(self, stream: str) -> pa.Table:
-        """Return the rows of a stream that came too late, with their source and position."""
-        return self._table(late_store(self.engine.registry.catalog.stream(stream)))
-
-    def history(self, stream: str) -> pa.Table:
-        """Return the rows of a stream that were in time and are within its retention."""
-        spec = self.engine.registry.catalog.stream(stream)
-        if spec.retain is None:
-            raise PlanError(
-                f'stream "{stream}" keeps no history',
-                hint='Declare the stream with retain, such as retain="1 hour".',
-            )
-        return self._table(rows_store(spec))
-
-    def statistics(self) -> list[EpochStatistics]:
-        """Return the statistics of this session's last epochs, oldest first."""
-        return list(self.engine.statistics)
-
-    def sinks(self) -> tuple[SinkStatus, ...]:
-        """Say how each sink is: cursor, lag, backlog, last error."""
-        return self.engine.delivery.status()
-
-    def close(self, *, drain: float = 30.0) -> None:
-        """Stop the run, deliver what is committed (for at most `drain` seconds), free the root."""
-        if self._run is not None:
-            self._run.stop()
-            self._run = None
-        for following in self.followers:
-            following.stop()
-        self.engine.delivery.drain(drain)
-        self.engine.delivery.stop()
-        self.engine.registry.close()
-        self._fence.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _nothing_of(self, query: str, fan_out: FanOut) -> pa.Table | None:
         """Return the table that a sink has of a query that matched nothing, if there is one."""
         feed = self.engine.registry.catalog.feeds.get(query)
         return None if feed is None else no_answers(feed, fan_out)
-
-    def _opened(self, settings: Settings, *, threads: bool) -> Engine:
-        """Read what the root holds."""
-        root, fence, clock = self._root, self._fence, self._clock
-        store = RunStore.open(root, fence)
-        registry = Registry.open(root, fence.check)
-        delivery = Delivery(root, fence.check, clock=clock, term=fence.term, threads=threads)
-        return Engine(root, store, registry, delivery, settings, clock)
-
-    def _table(self, store: str) -> pa.Table:
-        """Return the rows of a store that have not expired, whether merged away yet or not."""
-        engine = self.engine
-        manifest, catalog = engine.manifest, engine.registry.catalog
-        state = manifest.stores.get(store)
-        if state is None:
-            return dict(store_specs(catalog))[store].schema.empty_table().drop_columns(["_key"])
-        horizon = horizons(manifest, catalog, engine.settings.keep_rejected, self._clock.now())
-        times = (horizon[store], LAST_TIME) if store in horizon else None
-        return scan(self._root, state, times=times).drop_columns(["_key"])
 
     def _require_functions(self) -> None:
         catalog = self.engine.registry.catalog
         for family in catalog.families.values():
             schema = catalog.stream(family.selection.stream).schema
             bind_selection(family.selection, schema, self._function_types)
-
-
-def _names(given: str | Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)

@@ -28,6 +28,7 @@ from millrace.engine.decision import Identity
 from millrace.engine.inprocess import InProcess
 from millrace.engine.registry_state import named_files
 from millrace.failpoints import InjectedCrash
+from millrace.reading.changes import oldest_cursor
 from millrace.session import Session
 from millrace.session.template import Template
 from millrace.state import expiry, log
@@ -102,7 +103,8 @@ class Process:
         """Bring streams and queries to what they are in an epoch; done before, it does nothing."""
         session, catalog = self.session, self.engine.registry.catalog
         streams, queries = self.scenario.streams(epoch), self.scenario.queries(epoch)
-        for name in [each for each in catalog.feeds if each not in {*queries, MANY}]:
+        kept = self.scenario.retained()
+        for name in [each for each in catalog.feeds if each not in {*queries, *kept, MANY}]:
             session.change({"do": "drop feed", "name": name})
         for name in [each for each in catalog.streams if each not in streams]:
             session.drop_stream(name)
@@ -110,6 +112,9 @@ class Process:
             session.stream(name, **streams[name])
         for name in [each for each in queries if each not in catalog.feeds]:
             session.query(queries[name], name=name)
+        for name in [each for each in kept if each not in catalog.feeds]:
+            text, how = kept[name]
+            session.query(text, name=name, **how)
         self._declare_rows(epoch)
 
     def _declare_rows(self, epoch: int) -> None:
@@ -172,6 +177,9 @@ class Process:
         found["queries"] = {qid: each for qid, each in queries.items() if each}
         found["suspended"] = sorted(manifest.facts["suspended"])
         found["dead"] = bag_of(session.dead_letters())
+        for name in self.scenario.retained():
+            found[f"results {name}"] = bag_of(session.standing(name).results())
+            found[f"cursor {name}"] = oldest_cursor(manifest, catalog.feed(name))
         for name, stream in catalog.streams.items():
             found[f"late {name}"] = bag_of(session.late_rows(name))
             if stream.retain is not None:

@@ -99,6 +99,14 @@ class Scenario:
             found["briefly"] = select("brief", "value")
         return found
 
+    def retained(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Return queries whose answers are asked for later: a text, and how they are kept."""
+        text = "SELECT at, value, tag FROM kafka WHERE at % 3 <> 1"
+        return {
+            f"{policy}_kept": (text, {"retain": 60, "policy": policy})
+            for policy in ("lazy", "eager", "none")
+        }
+
     def rows(self, epoch: int) -> dict[int, int]:
         """Return the rows of the template: `low` for each `slot`."""
         slots = range(3 * epoch, 3 * epoch + 14)

@@ -10,7 +10,7 @@ import pytest
 
 from millrace.engine.local import Feed, LocalRun
 from millrace.engine.row_ids import query_of_key
-from millrace.errors import CursorError, MillraceError, PlanError, StoreError
+from millrace.errors import LostAnswersError, MillraceError, PlanError, StoreError
 from millrace.reading.answers import answers
 from millrace.reading.changes import changes
 from millrace.reading.fan_out import changes_of
@@ -116,10 +116,11 @@ def test_a_reader_of_a_plan_is_told_of_what_it_missed() -> None:
         program.feed(time)
     engine = program.session.engine
 
-    with pytest.raises(CursorError, match="9 microseconds are kept") as missed:
+    with pytest.raises(LostAnswersError, match="9 microseconds are kept") as missed:
         changes(engine.root, engine.manifest, query.feed, query.id, 3)
 
-    table, cursor = changes(engine.root, engine.manifest, query.feed, query.id, missed.value.oldest)
+    oldest = int(missed.value.oldest)
+    table, cursor = changes(engine.root, engine.manifest, query.feed, query.id, oldest)
     told = table.column("x").to_pylist()
     assert told == [*range(60 - len(told) - 1, 59)]
     assert len(told) >= 9
@@ -277,3 +278,23 @@ def test_every_refusal_is_ours() -> None:
     for begin in ("soon", True, "NOW - -3 s"):
         with pytest.raises(MillraceError):
             query.results(begin=begin)
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ("lazy", "each row once for all queries"),
+        ("eager", "answers as rows of their own"),
+        ("none", "nothing for the query"),
+    ],
+)
+def test_an_explanation_says_how_answers_are_kept_and_how_many_there_were(
+    policy: str, told: str
+) -> None:
+    program = Program()
+    query = program.session.query("SELECT x FROM s", name="q", retain=10, policy=policy)
+    program.feed(1, 2, 3)
+
+    assert f"kept     for 10 microseconds: {told}" in query.explain()
+    counted = program.session.statistics()[-1].results_by_query
+    assert counted == ({} if policy == "none" else {"q": 3})

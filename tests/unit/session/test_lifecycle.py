@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from millrace.engine.local import Feed, LocalRun
-from millrace.errors import MillraceError, PlanError, SourceError, StoreError
+from millrace.errors import PlanError, SourceError, StoreError
 from millrace.session import Session, following
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.root import Data
@@ -265,17 +265,4 @@ def test_a_table_that_is_being_written_is_not_followed(
     with pytest.raises(SourceError, match="was written while it was read"):
         template.follow(str(path))
     assert len(template) == 0
-    session.close()
-
-
-def test_clauses_that_are_not_executed_are_refused_when_rows_are_read() -> None:
-    session = opened(MemoryRoot())
-    template = session.template("al", "SELECT i FROM t WHERE x > :low", low="double")
-    template.insert({"low": [1.0, 2.0, 2.0]})
-
-    for clause in ("LIMIT 1", "ORDER BY low", "GROUP BY low"):
-        with pytest.raises(MillraceError):
-            session.execute(f"SELECT * FROM al {clause}")
-    with pytest.raises(MillraceError):
-        session.execute("SELECT DISTINCT * FROM al")
     session.close()

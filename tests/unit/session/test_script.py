@@ -159,7 +159,7 @@ PLACED = {
         'parameter "b" of template "u" is not used', "1 |", 32, 1, "Write :b"),
     "CREATE QUERY u AS SELECT n FROM t WHERE symbol IN ('a', 5)": (
         "symbol IN ('a', 5) compares text with bigint", "1 |", 40, 17, "one kind"),
-    "SELECT * FROM nope": ('query "nope" does not exist', "1 |", 14, 4, ""),
+    "SELECT * FROM nope": ('"nope" does not exist', "1 |", 14, 4, ""),
     "CREATE STREAM u (a INTT, ts timestamp) TIMESTAMP BY ts FROM files(path => 'x')": (
         'type "INTT" does not exist', "The types are", 19, 4, '"int"?'),
     "CREATE QUERY TEMPLATE u (a doublle) AS SELECT n FROM t WHERE price > :a": (

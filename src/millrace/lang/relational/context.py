@@ -14,7 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millrace.errors import MillraceError
-from millrace.lang.binder import Bound, Columns, placed
+from millrace.lang.binder import Bound, placed
 from millrace.lang.errors import LanguageError, Span, quoted
 from millrace.lang.notes import Notes
 from millrace.lang.queries import Parsed
@@ -28,6 +28,7 @@ from millrace.plan.relation_types import Declared
 from millrace.plan.relations import Relation, StreamOf
 from millrace.plan.typing import require_boolean
 from millrace.schema import Column as Field
+from millrace.schema import Columns
 
 _NAME = re.compile(r'"(#\d+|[^"\s]+\.[^"\s]+)"')  # of the plan, which no user has written
 

@@ -1,7 +1,7 @@
 """ORDER BY and LIMIT: the first rows of a relation at every instant.
 
-A relation has no order, so ORDER BY alone says nothing and is refused. LIMIT alone takes the
-first rows in the canonical order of their values.
+A relation has no order, so ORDER BY alone says nothing and is refused, but for what is answered
+once. LIMIT alone takes the first rows in the canonical order of their values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from millrace.lang.relational.grouping import ordinal
 from millrace.lang.scope import listed, matches
 from millrace.plan.expressions import Column
 from millrace.plan.nearest import nearest
-from millrace.plan.relations import Order, Top
+from millrace.plan.relations import ALL_ROWS, Order, Top
 
 Ordering = list[tuple[exp.Ordered, str]]
 """What rows are ordered by, and the column that holds it."""
@@ -38,7 +38,7 @@ def ordering(
     if order is None:
         return []
     only(order, env.text.source, "expressions")
-    if query.args.get("limit") is None:
+    if query.args.get("limit") is None and not env.shared.declared.once:
         raise env.text.fault(
             keyword("ORDER BY", env.text.source, order),
             "ORDER BY without LIMIT is not part of CQL",
@@ -79,7 +79,8 @@ def _refused(node: exp.Expr, names: Sequence[str], env: Environment) -> Language
 def cut(query: exp.Expr, rows: Rows, ordered: Ordering, env: Environment) -> Rows:
     """Return the rows that LIMIT and OFFSET leave."""
     limit, offset = query.args.get("limit"), query.args.get("offset")
-    if limit is None:
+    once = env.shared.declared.once
+    if limit is None and not (once and (ordered or offset is not None)):
         if offset is not None:
             raise env.text.fault(
                 keyword("OFFSET", env.text.source, offset),
@@ -88,13 +89,16 @@ def cut(query: exp.Expr, rows: Rows, ordered: Ordering, env: Environment) -> Row
                 hint="Add LIMIT.",
             )
         return rows
-    only(limit, env.text.source, "expression")
+    n_rows = ALL_ROWS
+    if limit is not None:
+        only(limit, env.text.source, "expression")
+        n_rows = _count(limit, "LIMIT", 0 if once else 1, env)
     order = tuple(
         Order(Column(name), bool(each.args.get("desc")), bool(each.args.get("nulls_first")))
         for each, name in ordered
     )
     n_skipped = 0 if offset is None else _count(offset, "OFFSET", 0, env)
-    return Rows(Top(rows.plan, order, _count(limit, "LIMIT", 1, env), n_skipped), rows.columns)
+    return Rows(Top(rows.plan, order, n_rows, n_skipped), rows.columns)
 
 
 def _count(clause: exp.Expr, word: str, least: int, env: Environment) -> int:

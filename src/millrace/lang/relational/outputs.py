@@ -92,7 +92,9 @@ def check_name(name: str, node: exp.Expr, taken: Collection[str], env: Environme
 
 
 def check_reserved(name: str, what: str, node: exp.Expr, env: Environment) -> None:
-    """Refuse a name that belongs to us."""
+    """Refuse a name that belongs to us; what is answered once may pass on columns of ours."""
+    if what == "column" and env.shared.declared.once and name and not name.startswith("#"):
+        return
     if not name or name.startswith(("_", "#")) or (what == "alias" and "." in name):
         told = {
             "column": 'Names that start with "_" or "#" belong to millrace.',

@@ -58,6 +58,7 @@ class SettingsModel(BaseModel):
 
     settings: dict[str, Any]
     changeable: list[str]
+    about: list[dict[str, Any]]
 
 
 class SettingsChange(RootModel[dict[str, Any]]):

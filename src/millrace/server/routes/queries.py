@@ -32,11 +32,13 @@ class Asked(BaseModel):
     name: str | None = Field(None, examples=["big"])
     into: str | None = Field(None, description="A feed to share with queries of the same columns.")
     keep: int | None = Field(None, ge=0, le=1 << 40, description="How many rows are kept.")
+    retain: str | None = Field(
+        None, description="For how long all answers are kept.", examples=["1 hour"]
+    )
     ttl: str | float | None = Field(
         None, description='After how long it is dropped: "1 hour", or seconds.', examples=["1 hour"]
     )
     history: str | None = Field(None, description="How much of the past it is to see.")
-    retain: str | None = Field(None, description="For how long answers are kept.")
     policy: Literal["eager", "lazy", "none"] | None = Field(
         None, description="How answers that are retained are kept ready."
     )

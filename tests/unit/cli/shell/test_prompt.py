@@ -96,7 +96,7 @@ def stream(server: ServerProcess) -> str:
         client.push(name, [{"symbol": "ACME", "price": 120.0, "ts": NOON}])
         query = client.standing(f"big_{name}")
         ends = time.monotonic() + 20
-        while not len(query.results()) and time.monotonic() < ends:  # type: ignore[union-attr]
+        while not len(query.results()) and time.monotonic() < ends:
             time.sleep(0.05)
     return name
 

@@ -162,7 +162,7 @@ def test_answers_that_have_made_room_are_told(server: ServerProcess) -> None:
             try:
                 found = next(query.changes(after=cursors[-1], timeout=10))["n"].to_pylist()
             except LostAnswersError as error:  # while room is made it may be told again
-                cursors.append(error.oldest)
+                cursors.append(str(error.oldest))
 
         assert len(cursors) > 1
         assert found[-1] % 10 == 9
