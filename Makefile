@@ -16,7 +16,7 @@ ASIDE  := tests/crash tests/slt tests/unit/index tests/unit/lang
 HUNTS  := tests/unit/operators
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types units spark-tests browser-tests screenshots bench-epoch bench-filters bench-cql fuzz torture clean env
+.PHONY: help demo test check lint types units spark-tests browser-tests screenshots bench-epoch bench-filters bench-cql bench-server soak fuzz torture clean env
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -81,6 +81,14 @@ bench-filters: $(STAMP)  ## many standing filters, against plain Spark and NumPy
 bench-cql: $(STAMP)  ## windows, joins and aggregates, against Spark's own stateful operators
 	$(SAY) 'CQL benchmark (about 30 minutes)'
 	@$(BIN)/python -m bench.cql
+
+bench-server: $(STAMP)  ## answers, pushed rows, subscribers and lists over HTTP
+	$(SAY) 'server benchmark (about 10 minutes)'
+	@$(BIN)/python -m bench.server
+
+soak: $(STAMP)  ## a server under half load, queries that come and go, for MINUTES=10
+	$(SAY) 'soak for $(MINUTES) minutes'
+	@$(BIN)/python -m bench.soak --minutes $(MINUTES)
 
 fuzz: $(STAMP)  ## property tests with many examples, for MINUTES=10
 	$(SAY) 'property tests for $(MINUTES) minutes'

@@ -52,6 +52,7 @@ class Server:
         began = time.perf_counter()
         while not true():
             assert time.perf_counter() - began < seconds, "it took too long"
+            assert self.process.poll() is None, "the server has ended"
             time.sleep(0.05)
         return time.perf_counter() - began
 

@@ -137,7 +137,7 @@ class QueryList:
         search: str = "",
         after: int = 0,
         limit: int = 100,
-        feeds: Callable[[str], bool] = lambda _: True,
+        feeds: Callable[[str], bool] | None = None,
         only: Callable[[Qids, Bools], Bools] | None = None,
     ) -> Page:
         """Return the queries behind an id whose name or text holds a word.
@@ -145,15 +145,17 @@ class QueryList:
         Parameters
         ----------
         feeds
-            Which feeds are seen at all.
+            Which feeds are seen at all; None sees all.
         only
             Which queries, of some ids and whether each is paused, are meant.
         """
-        seen = np.array([feeds(each) for each in self._feeds] or [False], np.bool_)
+        seen = None if feeds is None else np.array(list(map(feeds, self._feeds)), np.bool_)
         found: list[Listed] = []
         total, more = 0, False
         for chunk in self._chunks:
-            mask = ~chunk.gone & seen[chunk.feeds]
+            mask = ~chunk.gone
+            if seen is not None:
+                mask &= seen[chunk.feeds]
             if search:
                 mask &= chunk.haystack.holding(search)
             if only is not None:
@@ -181,16 +183,19 @@ class QueryList:
             counts += np.bincount(chunk.feeds[~chunk.gone], minlength=counts.size)
         return {self._feeds[at]: int(counts[at]) for at in np.flatnonzero(counts).tolist()}
 
+    def totals(self, counts: NDArray[np.int64]) -> dict[str, int]:
+        """Add numbers up by feed that are given by id; ids beyond them count nothing."""
+        sums = np.zeros(len(self._feeds), np.float64)
+        for chunk in self._chunks:
+            known = np.flatnonzero((chunk.qids < counts.size) & ~chunk.gone)
+            mine = counts[chunk.qids[known].astype(np.int64)]
+            sums += np.bincount(chunk.feeds[known], mine, sums.size)
+        return {self._feeds[at]: int(sums[at]) for at in np.flatnonzero(sums).tolist()}
+
     def ids(self, feeds: Callable[[str], bool]) -> Qids:
         """Return the ids of the queries of some feeds."""
         seen = np.array([feeds(each) for each in self._feeds] or [False], np.bool_)
         found = [c.qids[seen[c.feeds] & ~c.gone] for c in self._chunks]
-        return np.concatenate([np.zeros(0, np.uint64), *found])
-
-    def ids_of(self, feed: str) -> Qids:
-        """Return the ids of a feed's queries."""
-        number = self._numbers.get(feed, -1)
-        found = [c.qids[(c.feeds == number) & ~c.gone] for c in self._chunks]
         return np.concatenate([np.zeros(0, np.uint64), *found])
 
     def _number(self, feed: str) -> int:

@@ -81,7 +81,7 @@ def page_of(
             search=search,
             after=start,
             limit=limit,
-            feeds=who.sees,
+            feeds=None if who.operator else who.sees,
             only=None if state is None else _in_state(state, suspended),
         )
         infos = tuple(

@@ -10,6 +10,7 @@ parted in the same way where a feed is shared.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from millrace.state.run import read_piece
 from millrace.state.store_state import Run
 
 MOST_EPOCHS = 4_096
+SUM_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -50,7 +52,9 @@ class Costs:
         self._seen = -2
         self._counts: NDArray[np.int64] = np.zeros(1_024, np.int64)
         self._sizes: dict[str, int] = {}
-        self._sized = -2
+        self._totals: dict[str, int] = {}
+        self._summed = -SUM_SECONDS
+        self._n_told = self._n_queries = 1
         self._select = 0.0
         self._total = 0.0
         self.epochs: deque[EpochStatistics] = deque(maxlen=MOST_EPOCHS)
@@ -201,16 +205,24 @@ class Costs:
             self._total += epoch.seconds.get("run", 0.0)
 
     def _members(self, feed: str) -> int:
-        with self._reader.registered() as (_, _, queries):
-            if self._sized != self._reader.number:
-                self._sizes, self._sized = queries.sizes(), self._reader.number
+        """Return how many queries a feed has."""
+        self._sum_up()
         return self._sizes.get(feed, 0)
 
     def _results_of(self, feed: FeedSpec) -> int:
+        """Return how many answers the queries of a feed have given."""
+        self._sum_up()
+        return self._totals.get(feed.name, 0)
+
+    def _sum_up(self) -> None:
+        """Count queries and answers by feed, once in a while: a page asks for each of its rows."""
+        if time.monotonic() - self._summed < SUM_SECONDS:
+            return
         with self._reader.registered() as (_, _, queries):
-            ids = queries.ids_of(feed.name).astype(np.int64)
-        known = ids[ids < self._counts.size]
-        return int(self._counts[known].sum())
+            self._sizes, self._totals = queries.sizes(), queries.totals(self._counts)
+        self._n_told = max(int(self._counts.sum()), 1)
+        self._n_queries = max(sum(self._sizes.values()), 1)
+        self._summed = time.monotonic()
 
     def _time_of(self, feed: FeedSpec, part: float, results: int) -> float:
         """Estimate a query's share of the engine's time."""
@@ -218,8 +230,8 @@ class Costs:
             return 0.0
         if feed.plan is not None:
             return self._seconds(feed) * part / self._total
-        n_all, told = max(sum(self._sizes.values()), 1), max(int(self._counts.sum()), 1)
-        return self._select / self._total * (0.5 / n_all + 0.5 * results / told)
+        parts = 0.5 / self._n_queries + 0.5 * results / self._n_told
+        return self._select / self._total * parts
 
     def _bytes(self) -> dict[str, int]:
         return _bytes_by_feed(self._reader.manifest)

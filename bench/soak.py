@@ -1,0 +1,143 @@
+"""A server under half load for a while, with queries that come and go: it stays as it is.
+
+make soak MINUTES=60
+python -m bench.soak --minutes 1
+
+Required: memory is flat after the warm-up (less than 5 %), no row is lost and none counts twice,
+and no process logs an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.report import Figure, publish
+from bench.server_runs import STREAM, Server, finished, load, served, started
+
+SYMBOLS = 1_000
+WARM_UP = 0.4
+"""The share of the time after which memory is to be flat."""
+QUERIES = (
+    "SELECT symbol, price FROM trades WHERE price > {limit}",
+    "SELECT symbol FROM trades WHERE symbol = 's{number}'",
+    "SELECT symbol, count(*) AS n, max(price) AS top FROM trades [RANGE 1 second] "
+    "WHERE price > {limit} GROUP BY symbol",
+)
+SCRIPT = STREAM + "CREATE QUERY all_rows AS SELECT symbol FROM trades WHERE price >= 0;"
+
+
+@dataclass(slots=True)
+class Soaked:
+    """What a soak has seen."""
+
+    rate: float
+    pushed: int
+    counted: int
+    results: int
+    growth: dict[str, float]
+    memory: dict[str, float]
+    errors: list[str]
+    registered: int
+    cpu: float
+
+
+def soak(root: Path, minutes: float) -> Soaked:
+    """Run a server for so long."""
+    seconds = 60 * minutes
+    with served(root, script=SCRIPT) as server:
+        first = load(server, "push", n_batches=20, rows=10_000, symbols=SYMBOLS)
+        took = server.until(lambda: server.get("/v1/stats")["rows"] >= first["rows"])
+        rate = first["rows"] / (first["seconds"] + took)
+        background = started(server, "push", n_batches=1 << 30, rows=1_000, symbols=SYMBOLS,
+                             rate=rate / 2, connections=1, seconds=seconds)  # fmt: skip
+        samples, registered = _come_and_go(server, seconds)
+        pushed = finished(background)
+        total = first["rows"] + pushed["rows"]
+        assert pushed["bad"] == 0, "a push was refused"
+        server.until(lambda: server.get("/v1/stats")["rows"] >= total)
+        stats = server.get("/v1/stats")
+    errors = [
+        line
+        for log in sorted((root / "logs").glob("*.log"))
+        for line in log.read_text().splitlines()
+        if " ERROR " in line or line.startswith("Traceback")
+    ]
+    growth, memory = _growth(samples, seconds)
+    return Soaked(rate, total, stats["rows"], stats["results"], growth, memory, errors, registered,
+                  pushed["cpu"])  # fmt: skip
+
+
+def _come_and_go(
+    server: Server, seconds: float
+) -> tuple[list[tuple[float, dict[str, float]]], int]:
+    """Register and drop queries until the time is over; look at memory now and then."""
+    began, number, standing = time.monotonic(), 0, list[str]()
+    samples: list[tuple[float, dict[str, float]]] = []
+    while (now := time.monotonic() - began) < seconds:
+        name = f"q{number}"
+        text = QUERIES[number % len(QUERIES)].format(limit=90 + number % 10, number=number % 1_000)
+        server.post("/v1/queries", {"sql": text, "name": name, "keep": 1_000})
+        standing.append(name)
+        if len(standing) > 20:
+            server.post("/v1/queries/bulk", {"drop": standing[:5]})
+            del standing[:5]
+        server.get(f"/v1/queries/{standing[0]}/results?last=10")
+        server.get("/v1/queries?search=price&limit=20")
+        number += 1
+        samples.append((now, server.rss()))
+        time.sleep(0.5)
+    return samples, number
+
+
+def _growth(
+    samples: list[tuple[float, dict[str, float]]], seconds: float
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Compare memory at the end with that after the warm-up: medians of a fifth of the time."""
+    warm = [each for at, each in samples if WARM_UP * seconds <= at < (WARM_UP + 0.2) * seconds]
+    late = [each for at, each in samples if at >= 0.8 * seconds]
+    growth, memory = {}, {}
+    for name in late[-1]:
+        before = sorted(each[name] for each in warm)[len(warm) // 2]
+        memory[name] = sorted(each[name] for each in late)[len(late) // 2]
+        growth[name] = memory[name] / before - 1
+    return growth, memory
+
+
+def figures(found: Soaked, minutes: float) -> list[Figure]:
+    """Return what was found, and what is required."""
+    worst = max(found.growth, key=lambda name: found.growth[name])
+    shown = ", ".join(f"{name} {size:,.0f} MB" for name, size in found.memory.items())
+    lost = abs(found.pushed - found.counted)
+    note = f"{minutes:g} minutes at {found.rate / 2:,.0f} rows/s, half of what it takes; "
+    note += f"{found.registered:,} queries came; the generator took {found.cpu} s"
+    return [
+        Figure(
+            "memory growth", 100 * found.growth[worst], "at most", 5.0, "%", f"{worst}; {shown}"
+        ),
+        Figure("rows lost or doubled", lost, "at most", 0, "", f"of {found.pushed:,}; {note}"),
+        Figure("errors logged", len(found.errors), "at most", 0, "", "; ".join(found.errors[:2])),
+    ]
+
+
+def main() -> None:
+    """Soak."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    minutes = parser.parse_args().minutes
+    place = Path(tempfile.mkdtemp(prefix="soak-"))
+    try:
+        told = figures(soak(place / "root", minutes), minutes)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    publish("soak", told)
+    sys.exit(not all(each.ok for each in told))
+
+
+if __name__ == "__main__":
+    main()
