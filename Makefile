@@ -106,7 +106,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  $$python -m venv $(VENV); } || exit 1
 	$(SAY) 'installing packages into $(VENV) (minutes the first time: Spark is 400 MB)'
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_BUILD_CONSTRAINT=constraints.txt \
-	  $(BIN)/python -m pip install --quiet --editable '.[spark,dev]' --constraint constraints.txt
+	  $(BIN)/python -m pip install --quiet --editable '.[spark,server,dev]' --constraint constraints.txt
 	$(SAY) 'compiling kernels, archiving the classes of Spark (a minute, once)'
 	@$(BIN)/python -m millrace.cli.main warm
 	@touch $@

@@ -10,6 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from millrace.client.async_client import AsyncClient as AsyncClient
+    from millrace.client.client import Client as Client
+    from millrace.client.connecting import connect as connect
+    from millrace.client.connecting import connect_async as connect_async
+    from millrace.client.patience import Patience as Patience
+    from millrace.client.result import Result as Result
     from millrace.connectors.files import Files as Files
     from millrace.connectors.formats.options import ReadOptions as ReadOptions
     from millrace.connectors.sinks.callback import CallbackSink as CallbackSink
@@ -32,21 +38,27 @@ __version__ = "0.1.0"
 # Loaded at first use: the process that workers are forked from must set its environment before
 # Arrow is imported, and a command's --help need not wait for numba.
 _HOMES = {
+    "AsyncClient": "client.async_client",
     "Backlog": "connectors.sinks.sink",
     "CallbackSink": "connectors.sinks.callback",
+    "Client": "client.client",
     "Feed": "engine.local",
     "Files": "connectors.files",
     "MemorySink": "connectors.sinks.memory",
     "MillraceError": "errors",
     "ParquetSink": "connectors.sinks.parquet",
+    "Patience": "client.patience",
     "Query": "session",
     "ReadOptions": "connectors.formats.options",
+    "Result": "client.result",
     "Session": "session",
     "Settings": "engine.settings",
     "Table": "session",
     "Template": "session",
     "call": "plan.term",
     "col": "plan.term",
+    "connect": "client.connecting",
+    "connect_async": "client.connecting",
     "select": "plan.nodes",
 }
 __all__ = list(_HOMES)

@@ -105,12 +105,14 @@ class IdentityError(StoreError):
     code = "identity"
 
 
-class CursorError(StoreError):
-    """Answers after a cursor are no longer kept; with `oldest` none that is kept is missed."""
+class LostAnswersError(StoreError):
+    """Answers after a cursor are no longer kept; `oldest` is a cursor from which they are."""
 
-    code = "cursor"
+    code = "lost_answers"
 
-    def __init__(self, message: str, *, detail: str = "", hint: str = "", oldest: int = -1) -> None:
+    def __init__(
+        self, message: str, *, detail: str = "", hint: str = "", oldest: int | str = ""
+    ) -> None:
         super().__init__(message, detail=detail, hint=hint)
         self.oldest = oldest
 
@@ -155,3 +157,21 @@ class MachineError(MillraceError):
     """The machine lacks something that millrace needs, such as Java."""
 
     code = "machine"
+
+
+class AccessError(MillraceError):
+    """A server does not know who asks, or does not allow them what they ask for."""
+
+    code = "access"
+
+
+class ExceededError(MillraceError):
+    """More is asked of a server than a limit or a quota allows."""
+
+    code = "exceeded"
+
+
+class UnreachableError(MillraceError):
+    """A server, or its engine, does not answer."""
+
+    code = "unreachable"

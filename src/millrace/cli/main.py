@@ -1,7 +1,7 @@
 """The command `millrace`: finds the subcommand, runs it, and turns errors into words.
 
 Exit status: 0 if all is well, 1 if a problem was found, 2 if the command was called wrongly,
-130 if it was interrupted.
+3 if a server cannot be reached, 130 if it was interrupted.
 """
 
 from __future__ import annotations
@@ -12,19 +12,33 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 import millrace
-from millrace.cli import check, doctor, explain, inspect, run, verify, warm
+from millrace.cli import (
+    check,
+    doctor,
+    explain,
+    inspect,
+    query,
+    run,
+    serve,
+    sql,
+    token,
+    verify,
+    warm,
+)
 from millrace.cli.demo import command as demo
 from millrace.cli.terminal import interrupted, print_error
-from millrace.errors import MillraceError
+from millrace.errors import MillraceError, UnreachableError
 
 _EPILOG = """\
 exit status:
   0  all is well
   1  a problem was found
   2  the command was called wrongly
+  3  a server cannot be reached
 
 environment:
-  NO_COLOR  print without colours
+  MILLRACE_URL, MILLRACE_TOKEN  the server that sql and query talk to, and as whom
+  NO_COLOR                      print without colours
 """
 
 
@@ -42,7 +56,10 @@ class Command(Protocol):
         """Do it; return the exit status."""
 
 
-COMMANDS: list[Command] = [demo, run, check, explain, inspect, verify, doctor, warm]
+COMMANDS: list[Command] = [
+    *(demo, run, serve, token, sql, query),
+    *(check, explain, inspect, verify, doctor, warm),
+]
 
 
 class _UsageError(MillraceError):
@@ -97,6 +114,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _UsageError as error:
         print_error(error)
         return 2
+    except UnreachableError as error:
+        print_error(error)
+        return 3
     except MillraceError as error:
         print_error(error)
         return 1

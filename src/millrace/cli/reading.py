@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from millrace.errors import StoreError
-from millrace.state.fence import Holder
+from millrace.state.fence import Holder, holder_of
 from millrace.state.lease import Lease
-from millrace.state.names import COMMITS, TERMS, MissingError, number_of
+from millrace.state.names import COMMITS, TERMS, number_of
 from millrace.state.root import Root, open_root
 
 LEASE_SECONDS = 3_600.0
@@ -51,8 +50,4 @@ def leased(root: Root) -> Iterator[None]:
 
 def engine_of(root: Root) -> Holder | None:
     """Return the engine that holds the root; None if there is none, or if it has ended."""
-    try:
-        holder = Holder.from_json(json.loads(root.get("lock")))
-    except (MissingError, ValueError, KeyError, TypeError):
-        return None
-    return None if holder.here and not holder.process.alive else holder
+    return holder_of(root)

@@ -20,16 +20,21 @@ if TYPE_CHECKING:
 MOST_ROWS = 50
 
 
-def read_script(path: str) -> str:
-    """Return the text of a script; "-" is standard input."""
+def read_text(path: str) -> str:
+    """Return the text of a file; "-" is standard input."""
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except OSError as cause:
         raise SourceError(f'script "{path}" cannot be read', detail=f"{cause.strerror}.") from cause
     except UnicodeDecodeError as cause:
         raise SourceError(
             f'script "{path}" is not UTF-8', detail=f"Byte {cause.start} cannot be read."
         ) from cause
+
+
+def read_script(path: str) -> str:
+    """Return the text of a script, which has a statement; "-" is standard input."""
+    text = read_text(path)
     if not any(tokenize(text, span) for span in statements(text)):
         raise PlanError("nothing to run", detail=f'Script "{path}" has no statement.')
     return text

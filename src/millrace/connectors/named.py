@@ -3,6 +3,7 @@
 files(path => '/data/*.parquet')         read by the workers themselves
 rate(rows_per_second => 10)              a row at regular times: its number, and its time
 socket(host => 'localhost', port => 9)   lines of text, for tests; it keeps no position
+push()                                   rows that clients of a server send
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ SOURCES: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "files": (frozenset({"path"}), frozenset({"format", "settle", *_READING})),
     "rate": (frozenset(), frozenset({"rows_per_second"})),
     "socket": (frozenset({"host", "port"}), frozenset()),
+    "push": (frozenset(), frozenset()),
 }
 SINKS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "parquet": (frozenset({"path"}), frozenset({"roll_every", "roll_bytes", "roll_rows"})),

@@ -1,7 +1,8 @@
 """Arrivals: rows as they come from outside, brought into the form that routing takes.
 
-Three kinds of sources end here: typed rows, rows that are JSON text in a column, and splits of
-files. Whatever cannot be read becomes a reject with its place; nothing is lost on the way.
+Four kinds of sources end here: typed rows, rows that are JSON text in a column, splits of files,
+and batches that were pushed. Whatever cannot be read becomes a reject with its place; nothing
+is lost on the way.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from millrace.connectors.decode import decode_json_column, read_split
 from millrace.connectors.files import Files
 from millrace.connectors.formats.decoded import Decoded
 from millrace.connectors.formats.parquet import fit_rows
+from millrace.connectors.pushed import PushedFile, read_file
 from millrace.connectors.splits import FileSplit
 from millrace.engine.route import Arrived
 from millrace.engine.streams import StreamSpec
 from millrace.errors import SourceError
 from millrace.schema import Schema, castable, conform
+from millrace.state.root import Root
 
 
 def from_rows(
@@ -64,6 +67,15 @@ def from_splits(
         except SourceError as cause:
             lost = (read_to, f"{cause.message}: {cause.detail}", split.path.encode())
             yield _arrived(Decoded.nothing(spec.schema, [lost]), split.path, begin)
+
+
+def from_pushed(
+    root: Root, folder: str, files: Iterable[PushedFile], spec: StreamSpec
+) -> Iterator[Arrived]:
+    """Read files of a push log that follow one another in the stream's one partition."""
+    for file in files:
+        for decoded, origin in read_file(root, folder, file, spec.schema):
+            yield _arrived(decoded, origin, file.number)
 
 
 def _arrived(decoded: Decoded, origin: str, begin: int) -> Arrived:

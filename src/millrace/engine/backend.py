@@ -51,6 +51,9 @@ class Run(Protocol):
     def rebind(self, bindings: Mapping[str, Binding], functions: Mapping[str, Function]) -> None:
         """Go on with other sources or functions; finishes the epoch in flight first."""
 
+    def take_settings(self) -> None:
+        """Go on with the engine's settings as they are now, from the next epoch on."""
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it ends; False if it still runs. Raises what ended it, if it failed."""
 

@@ -101,13 +101,15 @@ class Catalog:
         """Return the keys of a feed's families."""
         return [key for key, each in self.families.items() if each.feed == feed]
 
-    def apply(self, change: dict[str, Any]) -> Catalog:  # noqa: C901  a case for each change
+    def apply(self, change: dict[str, Any]) -> Catalog:  # noqa: C901, PLR0912  a case for each change
         """Return the catalog after one change; a change that does not fit raises."""
         match change["do"]:
             case "add stream":
                 after = self._with_stream(StreamSpec.from_json(change["stream"]))
             case "drop stream":
                 after = self._without_stream(change["name"])
+            case "retain stream":
+                after = self._with_retention(change["name"], change["retain"])
             case "add table":
                 after = self._with_table(TableSpec.from_json(change["table"]))
             case "drop table":
@@ -143,6 +145,10 @@ class Catalog:
         self.stream(name)
         self._require_unread("stream", name)
         return replace(self, streams={n: s for n, s in self.streams.items() if n != name})
+
+    def _with_retention(self, name: str, retain: int) -> Catalog:
+        changed = self.stream(name).retained(retain)
+        return replace(self, streams={**self.streams, name: changed})
 
     def _with_table(self, spec: TableSpec) -> Catalog:
         self._require_new("table", spec.name)

@@ -20,6 +20,7 @@ from millrace.engine.progress import Progress, can_begin, earliest, frontier
 from millrace.engine.receipt import BESIDE, Receipt, Written
 from millrace.engine.retention import grown, spanned
 from millrace.engine.stores import store_specs
+from millrace.engine.streams import SYSSTREAM
 from millrace.engine.tally import Tally, advanced
 from millrace.engine.warming import WARMING
 from millrace.state.manifest import Delta, Manifest, commit_name
@@ -251,8 +252,11 @@ def _verdicts(
 
 
 def _counts(manifest: Manifest, tallies: list[Tally]) -> dict[str, int]:
+    """Add up what came, but for what the engine tells of itself, and what was answered."""
     before: dict[str, int] = manifest.facts.get("counts", {})
+    came = [each for each in tallies if each.stream != SYSSTREAM]
     return {
-        name: before.get(name, 0) + sum(getattr(each, name) for each in tallies)
+        name: before.get(name, 0)
+        + sum(getattr(each, name) for each in (tallies if name == "results" else came))
         for name in ("rows", "late", "dead", "results")
     }

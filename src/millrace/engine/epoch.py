@@ -44,6 +44,7 @@ from millrace.engine.registry import Registry
 from millrace.engine.settings import Settings
 from millrace.engine.statistics import EpochStatistics, measure
 from millrace.engine.supervise import ExecutionError, Supervision
+from millrace.engine.sysstream import SysStream
 from millrace.engine.table_changes import least_taken
 from millrace.engine.warming import Warmth, together
 from millrace.engine.work import Works
@@ -74,7 +75,8 @@ class Execution(Protocol):
 class Engine:
     """One root's engine. Not shared between threads but for what it tells of itself.
 
-    That is `manifest`, `statistics`, `work` and `trouble`.
+    That is `manifest`, `statistics`, `work` and `trouble`. `settings` may be replaced at any time:
+    they hold from the next epoch on (`engine.changing`). With `sysstream` it tells of itself.
     """
 
     def __init__(
@@ -96,6 +98,8 @@ class Engine:
         self._tidied = False  # whoever was here before may have died while tidying
         self.statistics: deque[EpochStatistics] = deque(maxlen=1_000)
         self.work = Works()
+        self.told: Callable[[Manifest], object] = lambda _: None  # who else hears of commits
+        self.sysstream: SysStream | None = None
 
     @property
     def manifest(self) -> Manifest:
@@ -115,7 +119,10 @@ class Engine:
         failpoints.reach("receipts.after")
         statistics = self._commit(decision, catalog, receipts, seconds)
         self.delivery.committed(self.manifest)
+        self.told(self.manifest)
         self._tidy(catalog)
+        if self.sysstream is not None:
+            self.sysstream.epoch_ended(self, statistics)
         failpoints.reach("epoch.after")
         return statistics
 

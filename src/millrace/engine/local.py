@@ -14,6 +14,7 @@ from millrace.engine.epoch import Engine
 from millrace.engine.given_rows import Rows, table_of
 from millrace.engine.inprocess import InProcess, Task
 from millrace.engine.statistics import EpochStatistics
+from millrace.engine.sysstream import NAME as SYSSTREAM
 from millrace.errors import PlanError
 from millrace.operators.select import Function
 from millrace.schema import Schema
@@ -70,11 +71,20 @@ class LocalRun:
             spec = self._engine.registry.catalog.stream(name)
             tasks.append(Task(name, [from_rows(spec, _one_batch(rows, name), origin="feed")]))
         with self._one_at_a_time:
+            tasks += self._told()
             execution = InProcess(self._engine.root, tasks, self._functions)
             epoch = self._engine.manifest.epoch + 1
             statistics = self._engine.run(execution.identity(epoch), execution)
         assert statistics is not None, "an epoch beyond the last one is new"
         return statistics
+
+    def _told(self) -> list[Task]:
+        """Return what the engine tells of itself, as a task of the next epoch."""
+        rows = None if self._engine.sysstream is None else self._engine.sysstream.take()
+        if rows is None:
+            return []
+        spec = self._engine.registry.catalog.stream(SYSSTREAM)
+        return [Task(SYSSTREAM, [from_rows(spec, rows, origin="engine")])]
 
     @property
     def up(self) -> bool:
@@ -98,6 +108,9 @@ class LocalRun:
     def rebind(self, bindings: Mapping[str, Binding], functions: Mapping[str, Function]) -> None:
         """Go on with other functions; the next feed uses them."""
         self._bindings, self._functions = bindings, functions
+
+    def take_settings(self) -> None:
+        """Go on with the settings as they are now; the next feed does."""
 
     def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002  nothing runs by itself
         """Return whether it was stopped."""

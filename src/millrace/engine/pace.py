@@ -29,10 +29,10 @@ APART = 1.3
 
 
 class Pace:
-    """Steers the limit of each stream of one engine."""
+    """Steers the limit of each stream of one engine; `target`, in us, may change."""
 
     def __init__(self, target: int) -> None:
-        self._target = target / 1e6
+        self.target = target
         self._limits: dict[str, int] = {}
         self._fixed = 0.0
         self._last = (0, 0.0)
@@ -59,9 +59,10 @@ class Pace:
         return dict(self._limits)
 
     def _next(self, limit: int, rows: int, taken: float) -> int:
-        goal = max(AIM * self._target, OVERHEAD * self._fixed)
+        target = self.target / 1e6
+        goal = max(AIM * target, OVERHEAD * self._fixed)
         factor = (goal - self._fixed) / max(taken - self._fixed, 1e-6)
-        if taken > max(goal, self._target):
+        if taken > max(goal, target):
             return max(LEAST, int(min(limit, max(rows, LEAST)) * max(factor, 0.1)))
         if rows >= FULL * limit:
             return min(MOST, int(limit * min(max(factor, 1.0), 1.5)))

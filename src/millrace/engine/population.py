@@ -14,6 +14,7 @@ Not safe for threads by itself: the registry has one lock for everything.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ from millrace.engine.feeds import Family
 from millrace.index.build import Standing
 from millrace.index.run import IndexRun
 from millrace.kernels.arrays import Bools, Ints
+from millrace.time import SECOND
 
 Qids = NDArray[np.uint64]
 
@@ -113,7 +115,9 @@ Block = FreshBlock | IndexBlock
 class Population:
     """Every standing query, by the stream it reads.
 
-    `names` holds only queries that were given one; `generations` only those that were resumed.
+    `names` holds only queries that were given one; `generations` only those that were resumed;
+    `expires` only those that are to end by themselves, in us. `stamps` says from which id on
+    queries were registered when, in us, to the second.
     """
 
     blocks: dict[str, list[Block]] = field(default_factory=dict)
@@ -121,6 +125,20 @@ class Population:
     paused: set[int] = field(default_factory=set)
     generations: dict[int, int] = field(default_factory=dict)
     n_rows: int = 0
+    expires: dict[int, int] = field(default_factory=dict)
+    stamps: list[tuple[int, int]] = field(default_factory=list)
+
+    def stamp(self, qids: range, *, at: int | None, expires: int | None) -> None:
+        """Take down when queries were registered, and when they are to end, where that is known."""
+        if at is not None and (not self.stamps or at - self.stamps[-1][1] >= SECOND):
+            self.stamps.append((qids.start, at))
+        if expires is not None:
+            self.expires.update(dict.fromkeys(qids, expires))
+
+    def registered(self, qid: int) -> int | None:
+        """Return when a query was registered, if that is known."""
+        place = bisect_right(self.stamps, qid, key=lambda each: each[0])
+        return self.stamps[place - 1][1] if place else None
 
     def add(
         self, stream: str, family: Family, first: int, rows: pa.RecordBatch, names: list[str] | None
@@ -233,6 +251,8 @@ class Population:
         self.paused -= gone
         if self.generations:
             self.generations = {q: g for q, g in self.generations.items() if q not in gone}
+        if self.expires:
+            self.expires = {q: at for q, at in self.expires.items() if q not in gone}
         if self.names and gone:
             self.names = {name: q for name, q in self.names.items() if q not in gone}
 

@@ -41,7 +41,7 @@ from millrace.errors import CorruptionError, FencedError, StoreError, UnknownNam
 from millrace.plan.bind import Functions
 from millrace.state import container
 from millrace.state.container import Container
-from millrace.state.lease import held
+from millrace.state.lease import reading_registry
 from millrace.state.log import Log
 from millrace.state.names import numbered
 from millrace.state.root import Root
@@ -80,6 +80,7 @@ class Registry:
         self._publisher = Publisher(root)
         self._logged_entries = self._logged_bytes = self._snapshot_bytes = 0
         self._closed = False
+        self.marks: Callable[[], dict[str, Any]] = dict  # what is written into each change
         self._waiting: list[_Request] = []
         self._queue = threading.Lock()
         self._lock = threading.RLock()
@@ -101,6 +102,11 @@ class Registry:
         return self._state.catalog
 
     @property
+    def number(self) -> int:
+        """The number of the last entry of the log."""
+        return self._number
+
+    @property
     def population(self) -> Population:
         """Who stands now."""
         return self._state.population
@@ -113,7 +119,8 @@ class Registry:
         A change that adds queries names the table of their constants by its place in `tables`.
         Returns the first query id of each such change.
         """
-        request = _Request(list(changes), list(tables))
+        marks = self.marks()
+        request = _Request([{**change, **marks} for change in changes], list(tables))
         with self._queue:
             self._waiting.append(request)
         with self._lock:
@@ -188,7 +195,7 @@ class Registry:
                 self._log.snapshot(self._number, packed)
                 self._snapshot_bytes = sum(each.nbytes for each in packed)
                 self._logged_bytes = self._logged_entries = 0
-                if not held(self._root, time.time()):
+                if not reading_registry(self._root, time.time()):
                     for entry in self._log.outdated():
                         self._root.delete(entry.name)
         except (StoreError, OSError) as error:
@@ -287,11 +294,11 @@ class Registry:
         `sequence` is that of the last committed epoch. A file of queries or of a table goes if it
         is older, and neither what stands, a kept snapshot nor a published catalog names it; a file
         that is not older may be named by a catalog that is about to be published, also by an
-        engine that has taken over. While a merge is being written, or somebody reads the root, all
-        stay.
+        engine that has taken over. While a merge is being written, or somebody begins to read the
+        registry, all stay.
         """
         self._check()
-        if held(self._root, time.time()):
+        if reading_registry(self._root, time.time()):
             return
         for entry in self._root.list(f"{CATALOGS}/"):
             if _sequence_of(entry.name) < sequence:

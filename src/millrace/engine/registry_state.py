@@ -99,6 +99,8 @@ class RegistryState:
                 stream = self.catalog.feed(family.feed).stream
                 rows, names = tables[change["rows"]], change.get("names")
                 population.add(stream, family, before.next_qid, rows, names)
+                fresh = range(before.next_qid, self.catalog.next_qid)
+                population.stamp(fresh, at=change.get("at"), expires=change.get("expires"))
             case "change queries":
                 family = _numbered(change, self.catalog)
                 population.change(
@@ -245,14 +247,19 @@ def _numbered(change: Change, catalog: Catalog) -> Family:
 
 def folded(state: RegistryState, entry: Container) -> RegistryState:
     """Apply an entry of the log."""
-    n_tables = sum(name.startswith("rows/") for name in entry.sections)
-    tables = [_table(entry, f"{number}") for number in range(n_tables)]
+    tables = read_tables(entry)
     for change in entry.meta["changes"]:
         if first_format.is_first_change(change):
             _apply_first(state, change)
         else:
             state.apply([change], tables)
     return state
+
+
+def read_tables(entry: Container) -> Tables:
+    """Return the tables that an entry of the log brings."""
+    n_tables = sum(name.startswith("rows/") for name in entry.sections)
+    return [_table(entry, f"{number}") for number in range(n_tables)]
 
 
 def _apply_first(state: RegistryState, change: Change) -> None:
@@ -294,6 +301,8 @@ def spelt(state: RegistryState) -> tuple[dict[str, Any], list[tuple[str, Data]]]
         "index": index,
         "fresh": fresh,
         "contents": contents,
+        "expires": {str(qid): at for qid, at in population.expires.items()},
+        "stamps": population.stamps,
     }
     return meta, [*sections, *pending]
 
@@ -320,6 +329,8 @@ def restored(root: Root, snapshot: Container) -> RegistryState:
         paused=set(meta["paused"]),
         generations={int(qid): each for qid, each in meta["generations"].items()},
         n_rows=meta["n_rows"],
+        expires={int(qid): at for qid, at in meta.get("expires", {}).items()},
+        stamps=[(qid, at) for qid, at in meta.get("stamps", [])],
     )
     for stream, names in meta["index"].items():
         for name in names:

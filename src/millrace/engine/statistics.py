@@ -9,6 +9,7 @@ from typing import Any, Self
 from millrace.engine.decision import Decision
 from millrace.engine.receipt import Receipt
 from millrace.engine.stores import answers_in
+from millrace.engine.streams import SYSSTREAM
 from millrace.state.manifest import Delta, Manifest
 
 
@@ -22,6 +23,8 @@ class EpochStatistics:
         The stages: `decide` (and log), `run` (the tasks, as the driver sees them), `commit`, and
         inside `run` the tasks' own `receive`, `select`, `retain`, `sort`, `merge`, `write`,
         summed over tasks.
+    rows, bytes, late, dead
+        Of all streams but the one on which the engine tells of itself.
     lag
         For each stream, how far its watermark is behind the wall clock, in us.
     """
@@ -85,15 +88,16 @@ def measure(
             by_query[feed] = by_query.get(feed, 0) + n_found
     marks: dict[str, int] = delta.facts.get("watermarks", {})
     stages = [*(each.seconds for each in tallies), *(each.seconds for each in receipts)]
+    came = [each for each in tallies if each.stream != SYSSTREAM]
     return EpochStatistics(
         epoch=decision.identity.epoch,
         attempt=decision.attempt,
         started=decision.clock,
         spread=decision.spread,
-        rows=sum(each.rows for each in tallies),
-        bytes=sum(each.bytes for each in tallies),
-        late=sum(each.late for each in tallies),
-        dead=sum(each.dead for each in tallies),
+        rows=sum(each.rows for each in came),
+        bytes=sum(each.bytes for each in came),
+        late=sum(each.late for each in came),
+        dead=sum(each.dead for each in came),
         results=sum(each.results for each in tallies),
         rows_by_stream=by_stream,
         results_by_query=by_query,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -14,6 +14,8 @@ from millrace.schema import Schema, type_name
 from millrace.time import print_duration
 
 LONGEST_NAME = 200
+SYSSTREAM = "sysstream"
+"""The stream on which an engine tells of itself; its rows do not count among those that came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class StreamSpec:
         Whether the source itself delivers each partition in a stable order (files do).
     born
         The number of the registry's change that declared it.
+    first_retain
+        What was declared as `retain`, if that has been changed since.
     """
 
     name: str
@@ -59,6 +63,7 @@ class StreamSpec:
     text: str | None = None
     ordered: bool = False
     born: int = 0
+    first_retain: int | None = None
 
     def __post_init__(self) -> None:
         check_name("stream", self.name)
@@ -90,6 +95,23 @@ class StreamSpec:
     def exact(self) -> bool:
         """Whether lateness depends on the data alone, and not on how it is cut into epochs."""
         return self.ordered or bool(self.order)
+
+    @property
+    def as_declared(self) -> StreamSpec:
+        """The stream as it was declared, before anything was changed."""
+        if self.first_retain is None:
+            return self
+        return replace(self, retain=self.first_retain, first_retain=None)
+
+    def retained(self, retain: int) -> StreamSpec:
+        """Return the stream with its history kept for another while."""
+        if self.retain is None:
+            raise PlanError(
+                f'stream "{self.name}" keeps no history',
+                hint="Declare it with RETAIN; then how long can be changed.",
+            )
+        first = self.retain if self.first_retain is None else self.first_retain
+        return replace(self, retain=retain, first_retain=first)
 
     def to_json(self) -> dict[str, Any]:
         """Spell the declaration as JSON."""

@@ -1,1 +1,1 @@
-"""Reading a root from any process: what is committed, by the manifest, and no session."""
+"""Reading what a root holds, from any process: answers, histories, tables, lists of queries."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.retention import horizon_of, last_expired
 from millrace.engine.stores import answer_store
-from millrace.errors import CursorError, PlanError
+from millrace.errors import LostAnswersError, PlanError
 from millrace.operators.select import Function
 from millrace.reading.answers import kept_answers
 from millrace.reading.window import EVERYTHING, times_of
@@ -36,7 +36,7 @@ def changes(
 
     Raises
     ------
-    CursorError
+    LostAnswersError
         If some of them are no longer kept; it names the oldest cursor that is.
     """
     require_cursor(manifest, feed, after)
@@ -63,7 +63,7 @@ def require_cursor(manifest: Manifest, feed: FeedSpec, after: int) -> None:
     oldest = oldest_cursor(manifest, feed)
     if oldest > after:
         kept = f"{feed.keep:,} rows" if feed.retain is None else print_duration(feed.retain)
-        raise CursorError(
+        raise LostAnswersError(
             f'answers of "{feed.name}" after epoch {after} are no longer kept',
             detail=f"Those up to epoch {oldest} have made room for newer ones; {kept} are kept.",
             hint=f"Go on with changes(after={oldest}), keep more, or attach a sink, which misses "

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from millrace.connectors.sinks.sink import Sink
+from millrace.engine.sysstream import NAME as SYSSTREAM
 from millrace.errors import PlanError, SchemaError
 from millrace.plan.nodes import Selection
 from millrace.plan.relations import Relation, StreamOf
@@ -101,3 +102,13 @@ def _shown(given: object) -> str:
 def names_of(given: str | Iterable[str]) -> tuple[str, ...]:
     """Return names of which one may be given by itself."""
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def require_not_reserved(stream: str) -> None:
+    """Raise if a stream has the name of the one on which the engine tells of itself."""
+    if stream.casefold() == SYSSTREAM:
+        raise PlanError(
+            f'stream name "{stream}" is reserved',
+            detail="On that stream the engine tells of itself.",
+            hint="Choose another name.",
+        )

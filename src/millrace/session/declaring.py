@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from millrace.connectors.files import Files
+from millrace.connectors.pushed import Pushed
 from millrace.engine.backend import Backend
 from millrace.engine.streams import StreamSpec
 from millrace.errors import PlanError
@@ -29,7 +30,7 @@ def columns_of(
     Of JSON text, those declared and the columns `beside` it that the stream names.
     """
     known = declared if isinstance(declared, Schema | None) else Schema.of(declared)
-    found = None if isinstance(source, Files) else backend.schema_of(source)
+    found = None if isinstance(source, Files | Pushed) else backend.schema_of(source)
     if json is None:
         columns = known or found
         if columns is None:
@@ -53,7 +54,7 @@ def declare_stream(session: Session, spec: StreamSpec) -> None:
     if known is None:
         session.change({"do": "add stream", "stream": spec.to_json()})
         return
-    before, after = known.to_json(), {**spec.to_json(), "born": known.born}
+    before, after = known.as_declared.to_json(), {**spec.to_json(), "born": known.born}
     differing = [word for word in before if before[word] != after[word]]
     if differing:
         word = differing[0]

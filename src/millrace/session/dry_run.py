@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from millrace.engine.local import Feed, LocalRun
 from millrace.engine.settings import Settings
+from millrace.engine.streams import StreamSpec
 from millrace.errors import PlanError
 from millrace.plan.nodes import Selection
 from millrace.plan.relations import StreamOf
@@ -153,7 +154,8 @@ def _declare(session: Session, alone: Session, names: list[str]) -> None:
         alone.function(name, function, returns=type_name(session.function_types[name]))
     for spec in catalog.streams.values():
         order = spec.order if spec.name in names else ()
-        alone.stream(spec.name, Feed(spec.schema), time=spec.time, order=order)
+        plain = StreamSpec(spec.name, spec.schema, spec.time, order=order)
+        alone.bind(plain, Feed(spec.schema))
     for table in catalog.tables.values():
         rows = session.standing_table(table.name).rows()
         alone.table(table.name, table.schema, key=table.key).insert(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,17 +26,10 @@ _TIME = "_time"
 
 
 class SessionHeld:
-    """Tables, answers of queries, parameters of templates, and histories of streams.
+    """Tables, answers of queries, parameters of templates, and histories of streams."""
 
-    Parameters
-    ----------
-    stored
-        Tells under which name a query or a template is stored that a question calls by another;
-        with it, nothing is said of other names.
-    """
-
-    def __init__(self, session: Session, stored: Callable[[str], str] | None = None) -> None:
-        self._session, self._stored = session, stored
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._catalog = session.engine.registry.catalog
         self._manifest = session.engine.manifest
 
@@ -83,9 +76,8 @@ class SessionHeld:
         if name in catalog.streams:
             detail = f'Stream "{name}" keeps no history.'
             return detail, "Declare the stream with RETAIN 1 HOUR, or so."
-        if self._stored is not None:
-            return "", ""
-        known = [*catalog.tables, *catalog.views, *catalog.streams, *catalog.feeds, *names]
+        asked = [each for each in dict.fromkeys([*catalog.feeds, *names]) if self.shown(each)]
+        known = [*catalog.tables, *catalog.views, *catalog.streams, *map(self.shown, asked)]
         return there_are("names", dict.fromkeys(known)), nearest(name, known[:MOST_COMPARED])
 
     @property
@@ -103,9 +95,18 @@ class SessionHeld:
         """The types that they return."""
         return self._session.function_types
 
+    def stored(self, name: str) -> str:
+        """Return the name under which a query or template is stored; here, the same."""
+        return name
+
+    def shown(self, stored: str) -> str:
+        """Return how a query or template is called; nothing if it may not be read."""
+        return stored
+
     def _standing(self, name: str) -> Query | Template | None:
-        registry = self._session.engine.registry
-        stored = name if self._stored is None else self._stored(name)
+        registry, stored = self._session.engine.registry, self.stored(name)
+        if not self.shown(stored):
+            return None
         feed = registry.catalog.feeds.get(stored)
         template = feed is not None and feed.kind == "template"
         known = template or stored in registry.population.names

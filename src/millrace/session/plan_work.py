@@ -11,15 +11,14 @@ It is the plan as it runs: subqueries are joins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.flows import Flow, flow
 from millrace.engine.plan_stores import state_prefix
 from millrace.engine.plans import compiled
-from millrace.engine.work import Done, PlanWork
-from millrace.plan.relations import Relation, Source, Stream, StreamOf, Windowed
-from millrace.plan.scopes import inputs
+from millrace.engine.work import PlanWork
 from millrace.plan.tree import branches
 from millrace.session.plan_stores import held
 from millrace.state.sizes import print_bytes
@@ -72,32 +71,13 @@ def _rows(session: Session, feed: FeedSpec) -> Iterator[tuple[tuple[str, ...], s
         if node is None or node not in names:  # as above, or part of the operator above
             yield ("",) * len(_HEAD), line
             continue
-        total, last = (_flow(each, node, names) for each in (work.total, work.last))
+        total, last = (_spelt(flow(each, node, names)) for each in (work.total, work.last))
         shown = line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
         yield (*total, *last, *state.get(names[node], ("", ""))), shown
 
 
-def _flow(
-    done: Mapping[str, Done], node: Relation | Stream, names: Mapping[Relation | Stream, str]
-) -> tuple[str, str, str]:
-    """Return how many rows an operator read and told, and its seconds."""
-    mine = done.get(names[node], Done())
-    given = _inputs(node)
-    below = sum(done.get(names[each], Done()).rows for each in given if each in names)
-    n_read = mine.again + below if given else mine.rows
-    return f"{n_read:,}", f"{mine.rows:,}", f"{mine.seconds:.3f}"
-
-
-def _inputs(node: Relation | Stream) -> list[Relation | Stream]:
-    match node:
-        case StreamOf(_, relation, _):
-            return [relation]
-        case Windowed(stream, _, _):
-            return [stream]
-        case Source():
-            return []
-        case _:
-            return list(inputs(node))
+def _spelt(told: Flow) -> tuple[str, str, str]:
+    return f"{told.read:,}", f"{told.told:,}", f"{told.seconds:.3f}"
 
 
 def _state(session: Session, feed: FeedSpec) -> dict[str, tuple[str, str]]:

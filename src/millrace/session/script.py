@@ -51,7 +51,7 @@ from millrace.lang.query_options import QueryOptions
 from millrace.lang.statements import parse
 from millrace.operators.select import matching
 from millrace.plan.nodes import Selection
-from millrace.reading.adhoc import Held, ask
+from millrace.reading.adhoc import ask
 from millrace.schema import type_name
 from millrace.session.explanation import explain_query, explain_selection, standing_as
 from millrace.session.following import read_rows
@@ -124,8 +124,8 @@ class Script:
             case _:
                 return Outcome(statement, self._done(statement))
 
-    def held(self) -> Held:
-        """Return what questions may read."""
+    def held(self) -> SessionHeld:
+        """Return what questions that are asked once may read."""
         return SessionHeld(self.session)
 
     def _done(self, statement: Statement) -> str:  # noqa: C901  a case for each statement

@@ -22,10 +22,12 @@ import pyarrow as pa
 from millrace.connectors.compiled import compile_readers
 from millrace.connectors.files import Files
 from millrace.connectors.named import check_connector, files_source
+from millrace.connectors.pushed import Pushed
 from millrace.connectors.sinks.memory import MemorySink
 from millrace.connectors.sinks.parquet import ParquetSink
 from millrace.connectors.sinks.sink import FanOut, Sink
 from millrace.engine.backend import Binding, Run
+from millrace.engine.changing import changed
 from millrace.engine.delivery import Delivery
 from millrace.engine.epoch import Engine
 from millrace.engine.feeds import FeedSpec
@@ -37,34 +39,30 @@ from millrace.engine.sink_status import SinkStatus
 from millrace.engine.statistics import EpochStatistics
 from millrace.engine.stores import DEAD_LETTERS, late_store, rows_store
 from millrace.engine.streams import StreamSpec
+from millrace.engine.sysstream import NAME as SYSSTREAM
 from millrace.errors import PlanError
 from millrace.operators.select import Function
 from millrace.operators.typed_function import TypedFunction
 from millrace.plan.bind import bind_selection
-from millrace.plan.nodes import Selection
-from millrace.plan.relations import Relation, StreamOf
 from millrace.reading.answers import no_answers
 from millrace.reading.unexpired import unexpired
 from millrace.schema import Schema, type_named
 from millrace.session.arguments import (
     ids_of,
     names_of,
-    require_asked,
+    require_not_reserved,
     require_sink,
     require_text,
     root_of,
 )
+from millrace.session.asks import Asks
 from millrace.session.backends import backend_for
 from millrace.session.declaring import columns_of, declare_stream
-from millrace.session.dry_run import DryRun, Limits, dry_run
 from millrace.session.following import Following
-from millrace.session.keeping import Keeping
-from millrace.session.life import Life
-from millrace.session.query import Query
 from millrace.session.registration import Registration
 from millrace.session.relations import declare_table, declare_view
 from millrace.session.table import Table
-from millrace.session.template import Template
+from millrace.session.telling import tell_of_itself
 from millrace.state.fence import Fence
 from millrace.state.root import Root
 from millrace.state.run_store import RunStore
@@ -74,7 +72,7 @@ if TYPE_CHECKING:
     from millrace.session.script import Outcome
 
 
-class Session:
+class Session(Asks):
     """One engine on one root.
 
     Parameters
@@ -82,7 +80,8 @@ class Session:
     root
         The directory that holds everything durable; it is created if it does not exist.
     spark
-        The `SparkSession` to run on; without one, epochs run in this process.
+        The `SparkSession` to run on; without one, epochs run in this process. A backend of
+        another kind may be given in its place.
     settings
         How the engine runs.
     """
@@ -113,6 +112,7 @@ class Session:
         self._registration = Registration(self)
         self.engine.functions = self._function_types
         self._run: Run | None = None
+        self.allowed: Callable[[dict[str, Any]], object] = lambda _: None  # raises if it is not
 
     def function(self, name: str, function: Callable[..., pa.Array], *, returns: str) -> None:
         """Make a vectorised function known to queries: Arrow arrays in, one array out."""
@@ -141,6 +141,7 @@ class Session:
         With `json`, rows are decoded from that column of JSON text by `schema`; text that is
         not JSON becomes a dead letter as it is.
         """
+        require_not_reserved(name)
         spec = StreamSpec(
             name,
             columns_of(self._backend, name, source, schema, json, [partition, *names_of(order)]),
@@ -152,12 +153,16 @@ class Session:
             None if retain is None else to_micros(retain),
             None if idle is None else to_micros(idle),
             json,
-            isinstance(source, Files),
+            isinstance(source, Files | Pushed),
         )
         if json is not None or (isinstance(source, Files) and source.is_text):
             compile_readers()
+        self.bind(spec, source)
+
+    def bind(self, spec: StreamSpec, source: object) -> None:
+        """Declare a stream as it is described, and bind it to its source."""
         declare_stream(self, spec)
-        self._bindings[name] = Binding(self.engine.registry.catalog.stream(name), source)
+        self._bindings[spec.name] = Binding(self.engine.registry.catalog.stream(spec.name), source)
         if self._run is not None:
             self._run.rebind(self._bindings, self._functions)
 
@@ -207,132 +212,6 @@ class Session:
         """Forget a view; no other view may read it any more."""
         self.change({"do": "drop view", "name": name})
 
-    def query(  # noqa: PLR0913  as many words as SQL's
-        self,
-        asked: str | Selection | Relation | StreamOf,
-        *,
-        name: str | None = None,
-        into: str | None = None,
-        keep: int | None = None,
-        retain: str | int | None = None,
-        policy: str | None = None,
-        history: str | int | None = None,
-        partial: bool = False,
-        ttl: str | int | None = None,
-        unbounded: bool = False,
-    ) -> Query:
-        """Register a standing query; it is durable on return and runs from the next epoch on.
-
-        Registering the same query under the same name again changes nothing.
-
-        Parameters
-        ----------
-        asked
-            SQL, a selection built with `millrace.select`, or a plan (`millrace.plan.relations`).
-        name
-            What to call it; a number is chosen otherwise.
-        into
-            A feed to share with other queries whose answers have the same columns; it is made
-            if it does not exist. Without it the query has a feed of its own, named like it.
-        keep
-            How many rows of answers are kept for `Query.results`, beside what sinks get; by
-            default 10,000 of its own feed, or as many as the shared feed keeps.
-        retain
-            For how long answers are kept instead, such as `"1 hour"`, by their times.
-        policy
-            How those are kept. `"lazy"`, the default for a selection, stores each row of the
-            stream once for all queries, and for each query which rows are its answers; `"eager"`
-            stores answers as rows of their own; `"none"` stores nothing for the query, which is
-            asked anew of the rows that the stream retains. The answers are the same.
-        history
-            How far back before its birth the query sees what its streams retain, such as
-            `"1 hour"`. Its answers to that come first and are marked (`_backfill`); more than is
-            retained is refused, unless the history may be `partial`.
-        ttl
-            How long the query lives, by the wall clock.
-        unbounded
-            Whether the query may remember more and more for as long as it runs, such as a join
-            of streams without windows. Otherwise such a query is refused.
-        """
-        require_asked(asked)
-        keeping = Keeping.asked(keep, retain, policy)
-        life = Life.asked(history, ttl, partial=partial)
-        return self._registration.query(
-            asked, name=name, into=into, keeping=keeping, life=life, unbounded=unbounded
-        )
-
-    def queries(  # noqa: PLR0913  as many words as SQL's
-        self,
-        texts: Sequence[str | Selection],
-        *,
-        into: str,
-        names: Sequence[str] | None = None,
-        keep: int = 0,
-        retain: str | int | None = None,
-        policy: str | None = None,
-        history: str | int | None = None,
-        partial: bool = False,
-        ttl: str | int | None = None,
-    ) -> list[int]:
-        """Register many queries into one feed, all or none; return their ids.
-
-        A query that stands in the feed already, under the same name, is left as it is. What is kept
-        of their answers is said as for `query`.
-        """
-        for each in texts:
-            require_asked(each)
-        keeping = Keeping.asked(keep, retain, policy)
-        life = Life.asked(history, ttl, partial=partial)
-        return self._registration.queries(texts, into=into, names=names, keeping=keeping, life=life)
-
-    def template(  # noqa: PLR0913  as many words as SQL's
-        self,
-        name: str,
-        text: str | Relation | StreamOf,
-        parameters: Mapping[str, str] | None = None,
-        *,
-        keep: int = 0,
-        retain: str | int | None = None,
-        policy: str | None = None,
-        history: str | int | None = None,
-        partial: bool = False,
-        ttl: str | int | None = None,
-        unbounded: bool = False,
-        **more: str,
-    ) -> Template:
-        """Declare a query template: `:name` in its text stands for a parameter of that type.
-
-        Each row that is inserted into it is a standing query. Declaring the same template again
-        changes nothing.
-
-        Parameters
-        ----------
-        text
-            SQL, or a plan with parameters (`millrace.plan.expressions.Parameter`).
-        parameters, more
-            The parameters and their types, such as `sym="text", low="double"`.
-        keep
-            How many rows of answers are kept for readers, beside what sinks get.
-        retain, policy
-            For how long answers are kept instead, and how; see `query`.
-        history, partial, ttl
-            How far back its queries see, and how long the template lives; see `query`.
-        unbounded
-            Whether its queries may remember more and more for as long as they run.
-        """
-        if not isinstance(text, StreamOf | Relation):
-            require_text("the text of a template", text)
-        declared = {**(parameters or {}), **more}
-        keeping = Keeping.asked(keep, retain, policy)
-        life = Life.asked(history, ttl, partial=partial)
-        return self._registration.template(
-            name, text, declared, keeping=keeping, life=life, unbounded=unbounded
-        )
-
-    def standing(self, name: str) -> Query | Template:
-        """Return a handle on a query or template by its name."""
-        return self._registration.standing(name)
-
     def standing_feed(self, name: str) -> FeedSpec:
         """Return where the answers of a query, a template or a shared feed go, by its name."""
         return self.engine.registry.catalog.feed(name)
@@ -354,6 +233,8 @@ class Session:
     def start(self) -> Run:
         """Begin to run epochs."""
         catalog = self.engine.registry.catalog
+        if SYSSTREAM in catalog.streams:
+            tell_of_itself(self)
         missing = [name for name in catalog.streams if name not in self._bindings]
         if missing:
             raise PlanError(
@@ -374,10 +255,22 @@ class Session:
         """Record changes of the registry, all or none, and let them take effect soon."""
         self.record(list(changes))
 
+    def change_settings(self, changes: Mapping[str, object]) -> None:
+        """Change settings by name, all or none; they hold from the next epoch on."""
+        self.engine.settings = changed(self.engine.settings, changes)
+        if self._run is not None:
+            self._run.take_settings()
+
+    def retain(self, stream: str, duration: str | int) -> None:
+        """Keep the history of a stream for another while, from the next epoch on."""
+        self.change({"do": "retain stream", "name": stream, "retain": to_micros(duration)})
+
     def record(
         self, changes: list[dict[str, Any]], tables: Sequence[pa.RecordBatch] = ()
     ) -> list[int]:
         """Record changes that come with tables; return the first id of each that adds queries."""
+        for change in changes:
+            self.allowed(change)
         first = self.engine.registry.record(changes, tables)
         if self._run is not None:
             self._run.nudge()
@@ -392,24 +285,21 @@ class Session:
 
         return list(Script(self).run(text))
 
-    def dry_run(
-        self, text: str, history: str | int | None = None, *, limits: Limits | None = None
-    ) -> DryRun:
-        """Say what a query would have answered over what its streams retain; nothing is registered.
-
-        Tried are the rows of the last `history`, such as `"1 hour"`, or all; within the limits.
-        """
-        require_text("the text of a query", text)
-        return dry_run(self, text, history, limits)
-
     def make_source(
         self, kind: str, options: dict[str, Any], stream: str, schema: Schema
     ) -> object:
         """Make the source that a CREATE STREAM names; without Spark it is fed by hand."""
         name = check_connector("source", kind, options)
+        if name == "push":
+            return Pushed()
         if name == "files" and not isinstance(self._backend, LocalBackend):
             return files_source(options)
         return self._backend.make_source(name, options, stream, schema)
+
+    @property
+    def fed_by_hand(self) -> bool:
+        """Whether epochs run when somebody feeds rows, and not by themselves."""
+        return type(self._backend) is LocalBackend
 
     @property
     def streams(self) -> Mapping[str, StreamSpec]:

@@ -103,7 +103,7 @@ class SparkRun:
         self._directory = tempfile.TemporaryDirectory(prefix="millrace-")
         scratch = Path(self._directory.name)
         self._control = ControlFile(scratch / "control.json")
-        self._pacing = Pacing(engine.settings, scratch / "pace.json")
+        self._pacing = Pacing(lambda: engine.settings, scratch / "pace.json")
         self._outages = Outages(scratch)
         try:
             self.nudge()
@@ -165,6 +165,11 @@ class SparkRun:
                 self._stopping.clear()
             self.nudge()
             self._query = self._start_query()
+
+    def take_settings(self) -> None:
+        """Go on with the settings as they are now; another trigger takes another query."""
+        if self._trigger != self._engine.settings.trigger:
+            self.rebind(self._bindings, self._functions)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the run ends; raise what ended it, if it failed for good."""
@@ -242,7 +247,8 @@ class SparkRun:
         chunks = self._union(self._bindings, self._functions)
         writer = chunks.writeStream.foreachBatch(self._epoch)
         writer = writer.option("checkpointLocation", str(self._checkpoint.path))
-        pause = f"{self._engine.settings.trigger // 1000} milliseconds"
+        self._trigger = self._engine.settings.trigger
+        pause = f"{self._trigger // 1000} milliseconds"
         return writer.trigger(processingTime=pause).start()
 
     def _stop_query(self) -> None:

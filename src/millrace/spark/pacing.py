@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -36,14 +36,19 @@ _logger = logging.getLogger(__name__)
 class Pacing:
     """The limits of all bound streams, and who has to be told of them how."""
 
-    def __init__(self, settings: Settings, file: Path) -> None:
+    def __init__(self, settings: Callable[[], Settings], file: Path) -> None:
         self.file = file
-        self._settings = settings
-        self._pace = Pace(settings.target)
+        self._settings_now = settings
+        self._pace = Pace(self._settings.target)
         self._bindings: Mapping[str, Binding] = {}
         self._made_with: dict[str, int] = {}
         self._made_at = 0.0
+        self._written: dict[str, int] = {}
         self._slow = 0
+
+    @property
+    def _settings(self) -> Settings:
+        return self._settings_now()
 
     def bind(self, bindings: Mapping[str, Binding]) -> None:
         """Take note of the sources that a query is being started with."""
@@ -58,7 +63,8 @@ class Pacing:
 
     def follow(self, statistics: EpochStatistics) -> None:
         """Learn from an epoch."""
-        if self._pace.follow(statistics):
+        self._pace.target = self._settings.target
+        if self._pace.follow(statistics) or self._limits() != self._written:
             self._write()
         self._warn(statistics)
 
@@ -73,10 +79,14 @@ class Pacing:
         return False
 
     def _write(self) -> None:
-        limits = {name: self.limit(name) for name in self._bindings}
+        limits = self._limits()
         fresh = self.file.with_suffix(".new")
         fresh.write_text(json.dumps(limits))
         fresh.replace(self.file)
+        self._written = limits
+
+    def _limits(self) -> dict[str, int]:
+        return {name: self.limit(name) for name in self._bindings}
 
     def _warn(self, statistics: EpochStatistics) -> None:
         seconds, target = statistics.total_seconds, self._settings.target / 1e6

@@ -16,9 +16,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from millrace.connectors.files import Files
+from millrace.connectors.pushed import PushedFile
 from millrace.connectors.splits import FileSplit
 from millrace.engine import chunk as chunks
-from millrace.engine.arrivals import from_rows, from_splits
+from millrace.engine.arrivals import from_pushed, from_rows, from_splits
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.hop import travel
@@ -62,6 +63,23 @@ def route_files(root: str, stream: str, source: Files, functions: Mapping[str, F
         for batch in batches:
             for descriptor in batch.column(0).to_pylist():
                 for arrived in _read(router, source, descriptor):
+                    yield from _packed(router.take(arrived))
+        yield from _packed(router.finish())
+
+    return routed
+
+
+def route_pushed(root: str, stream: str, folder: str, functions: Mapping[str, Function]) -> Mapper:
+    """Return the map side for a stream of pushed rows, whose files are named by descriptors."""
+
+    def routed(batches: Batches) -> Batches:
+        router = _router(root, stream, functions, _task())
+        if router is None:
+            return
+        for batch in batches:
+            for descriptor in batch.column(0).to_pylist():
+                files = [PushedFile.from_json(each) for each in json.loads(descriptor)]
+                for arrived in from_pushed(open_root(root), folder, files, router.spec):
                     yield from _packed(router.take(arrived))
         yield from _packed(router.finish())
 

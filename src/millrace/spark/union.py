@@ -16,20 +16,22 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from millrace.connectors.files import Files
+from millrace.connectors.pushed import Pushed, folder_of
 from millrace.engine.backend import Binding
 from millrace.engine.streams import StreamSpec
 from millrace.operators.select import Function
-from millrace.spark import control, file_source
+from millrace.spark import control, file_source, push_source
 from millrace.spark.chunk_rows import CHUNK_DDL
 from millrace.spark.pacing import Pacing
 from millrace.spark.source_names import require_distinct
-from millrace.spark.tasks import route_files, route_rows
+from millrace.spark.tasks import route_files, route_pushed, route_rows
 
 
 def register_sources(spark: SparkSession) -> None:
     """Make our Python data sources known to a session."""
     spark.dataSource.register(control.ControlSource)
     spark.dataSource.register(file_source.FileSource)
+    spark.dataSource.register(push_source.PushSource)
 
 
 def build(
@@ -68,18 +70,22 @@ def _branch(
     pace_file: Path,
 ) -> DataFrame:
     spec, source = binding.spec, binding.source
-    if not isinstance(source, Files):
+    if not isinstance(source, Files | Pushed):
         assert isinstance(source, DataFrame), "the backend has checked its sources"
         return source.mapInArrow(route_rows(root, spec.name, functions), CHUNK_DDL)
     name = source_name(spec)
     options = {
         "root": root,
         "stream": spec.name,
-        "listing": name,
-        "source": json.dumps(source.to_json()),
         "pace": str(pace_file),
         "tasks": str(spark.sparkContext.defaultParallelism),
     }
+    if isinstance(source, Pushed):
+        folder = folder_of(spec.name, spec.born)
+        reader = spark.readStream.format(push_source.FORMAT).options(**options, folder=folder)
+        frame = reader.name(name).load()
+        return frame.mapInArrow(route_pushed(root, spec.name, folder, functions), CHUNK_DDL)
+    options |= {"listing": name, "source": json.dumps(source.to_json())}
     frame = spark.readStream.format(file_source.FORMAT).options(**options).name(name).load()
     return frame.mapInArrow(route_files(root, spec.name, source, functions), CHUNK_DDL)
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from millrace.errors import FencedError, InUseError
-from millrace.state.names import TERMS, number_of, numbered
+from millrace.state.names import TERMS, MissingError, number_of, numbered
 from millrace.state.process import Process, boot_id
 from millrace.state.root import Root
 from millrace.state.root_lock import RootLock
@@ -129,6 +129,17 @@ class Fence:
         if self._lock.held:
             self._lock.write(b"")
             self._lock.release()
+
+
+def holder_of(root: Root) -> Holder | None:
+    """Return the engine that holds a root; None if there is none, or if it has ended."""
+    try:
+        holder = _holder(root.get("lock"))
+    except MissingError:
+        return None
+    if holder is None or (holder.here and not holder.process.alive):
+        return None
+    return holder
 
 
 def _orphans(previous: Holder | None) -> tuple[Process, ...]:

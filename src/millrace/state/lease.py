@@ -3,6 +3,9 @@
 A lease on epoch n protects every file that a manifest of epoch n or later names. The order
 matters: take the lease first, on any epoch that is known, and load the manifest after; then
 the collector has either seen the lease or has kept what the newer manifest names.
+
+A reader that has read the registry up to some change, and follows it, says so: it needs older
+files no more, and reads a newer snapshot if it falls behind.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ class Lease:
     expires: float
     host: str
     pid: int
+    registry: int | None = None
+    """The last change of the registry that was read, if the reader follows it."""
 
     @classmethod
     def take(cls, root: Root, epoch: int, seconds: float) -> Self:
@@ -45,7 +50,7 @@ class Lease:
         """The file that holds it."""
         return f"{LEASES}/{self.id}"
 
-    def renew(self, root: Root, epoch: int, seconds: float) -> Self:
+    def renew(self, root: Root, epoch: int, seconds: float, *, registry: int | None = None) -> Self:
         """Give a lease that lasts longer and claims `epoch` instead.
 
         One that has expired is not renewed, since its files may be gone.
@@ -57,7 +62,7 @@ class Lease:
                 detail=f"It ended {now - self.expires:.1f} s ago.",
                 hint="Take a new lease and load the manifest again.",
             )
-        renewed = type(self)(self.id, epoch, now + seconds, self.host, self.pid)
+        renewed = type(self)(self.id, epoch, now + seconds, self.host, self.pid, registry)
         root.put(self.name, renewed.to_json())
         return renewed
 
@@ -67,14 +72,15 @@ class Lease:
 
     def to_json(self) -> bytes:
         """Give the text of the lease file."""
-        fields = {"epoch": self.epoch, "expires": self.expires, "host": self.host, "pid": self.pid}
+        names = ("epoch", "expires", "host", "pid", "registry")
+        fields = {name: getattr(self, name) for name in names}
         return json.dumps(fields).encode()
 
     @classmethod
     def from_json(cls, id_: str, text: bytes) -> Self:
         """Read what `to_json` gave."""
         fields: dict[str, Any] = json.loads(text)
-        return cls(id_, fields["epoch"], fields["expires"], fields["host"], fields["pid"])
+        return cls(id_, **fields)
 
 
 def held(root: Root, now: float) -> list[Lease]:
@@ -84,6 +90,11 @@ def held(root: Root, now: float) -> list[Lease]:
         if lease.expires <= now:
             root.delete(f"{LEASES}/{lease.id}")
     return [lease for lease in leases if lease.expires > now]
+
+
+def reading_registry(root: Root, now: float) -> bool:
+    """Say whether somebody may be reading the registry from its oldest files on."""
+    return any(lease.registry is None for lease in held(root, now))
 
 
 def written(root: Root) -> Iterator[Lease]:

@@ -200,12 +200,3 @@ def test_without_duckdb_it_is_said_what_to_install(
         asked(session, "SELECT * FROM sectors")
 
     assert "millrace[server]" in missing.value.hint
-
-
-def test_a_question_may_call_queries_by_other_names(session: millrace.Session) -> None:
-    held = SessionHeld(session, lambda name: {"mine": "big"}.get(name, f"of others/{name}"))
-
-    assert ask("SELECT count(*) AS n FROM mine", held).to_pylist() == [{"n": 4}]
-    with pytest.raises(LanguageError, match='"big" does not exist') as refusal:
-        ask("SELECT count(*) AS n FROM big", held)
-    assert not refusal.value.detail

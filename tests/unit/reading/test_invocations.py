@@ -13,7 +13,7 @@ from millrace.engine.decision import Identity
 from millrace.engine.feeds import POLICIES
 from millrace.engine.inprocess import InProcess
 from millrace.engine.local import Feed
-from millrace.errors import CursorError
+from millrace.errors import LostAnswersError
 from millrace.reading import changes as changed
 from millrace.reading.fan_out import changes_of
 from millrace.session import Query, Session
@@ -162,7 +162,7 @@ class World:
         oldest = changed.oldest_cursor(engine.manifest, query.feed)
         assert missed <= oldest <= oldest_cursor(rows, horizon)
         if after < oldest:
-            with pytest.raises(CursorError, match="no longer kept") as told:
+            with pytest.raises(LostAnswersError, match="no longer kept") as told:
                 changed.changes(*arguments, after)
             assert told.value.oldest == oldest
             after = oldest

@@ -10,7 +10,7 @@ import pytest
 
 from millrace.engine.local import Feed, LocalRun
 from millrace.engine.row_ids import query_of_key
-from millrace.errors import CursorError, MillraceError, PlanError, StoreError
+from millrace.errors import LostAnswersError, MillraceError, PlanError, StoreError
 from millrace.reading.answers import answers
 from millrace.reading.changes import changes
 from millrace.reading.fan_out import changes_of
@@ -116,10 +116,11 @@ def test_a_reader_of_a_plan_is_told_of_what_it_missed() -> None:
         program.feed(time)
     engine = program.session.engine
 
-    with pytest.raises(CursorError, match="9 microseconds are kept") as missed:
+    with pytest.raises(LostAnswersError, match="9 microseconds are kept") as missed:
         changes(engine.root, engine.manifest, query.feed, query.id, 3)
 
-    table, cursor = changes(engine.root, engine.manifest, query.feed, query.id, missed.value.oldest)
+    oldest = int(missed.value.oldest)
+    table, cursor = changes(engine.root, engine.manifest, query.feed, query.id, oldest)
     told = table.column("x").to_pylist()
     assert told == [*range(60 - len(told) - 1, 59)]
     assert len(told) >= 9

@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,8 +27,9 @@ SUMMARY = "a stream, a live view, a driver that is killed, and its recovery"
 EPILOG = """\
 Starts Spark on this machine (no Java is needed), trades some shares, asks 100,000 standing queries
 of which some come and go, and shows what goes on. After a while it kills the engine's process for
-real and starts another. At the end every answer on the disk is compared with what was written. It
-takes the seconds asked for, and Spark's start.
+real and starts another. Meanwhile the console is served on this machine, at the address that is
+shown, and opened in a browser if there is a screen. At the end every answer on the disk is compared
+with what was written. It takes the seconds asked for, and Spark's start.
 
 examples:
   millrace demo
@@ -55,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--root", type=Path, metavar="DIR", help="work in this empty directory, and keep it"
     )
     parser.add_argument("--no-crash", action="store_true", help="do not kill the driver")
+    parser.add_argument("--no-console", action="store_true", help="do not serve the console")
     parser.add_argument("--plain", action="store_true", help="print lines instead of a live view")
     parser.add_argument("--save-svg", type=Path, metavar="PATH", help=argparse.SUPPRESS)
 
@@ -69,9 +72,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     console = make_console()
     glyphs = glyphs_for(console)
-    with _directory(arguments.root) as base:
+    with _directory(arguments.root) as base, _console(base, arguments) as address:
         market = Market(base / "incoming", arguments.rate)
-        story = Story(market.ledger, arguments.seconds)
+        story = Story(market.ledger, arguments.seconds, console=address)
+        if address:
+            story.tell(f"the console is at {address}, until the end")
         try:
             with _shown(console, glyphs, plain=arguments.plain, story=story) as show:
                 picture = partial(_save_picture, path=arguments.save_svg)
@@ -84,6 +89,23 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.root is not None:
             console.print(f"\nLook around: millrace inspect {base / 'engine'}", soft_wrap=True)
         return 0 if all(each.right for each in findings) else 1
+
+
+@contextmanager
+def _console(base: Path, arguments: argparse.Namespace) -> Iterator[str]:
+    """Serve the console meanwhile; give its address, or nothing if there is none."""
+    from millrace.cli.demo.gateway import open_gateway, show_in_browser
+
+    gateway = None if arguments.no_console else open_gateway(base)
+    if gateway is None:
+        yield ""
+        return
+    try:
+        if not arguments.plain and sys.stdout.isatty():
+            show_in_browser(gateway.address)
+        yield gateway.address
+    finally:
+        gateway.close()
 
 
 @contextmanager

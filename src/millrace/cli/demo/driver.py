@@ -32,6 +32,11 @@ from millrace.cli.demo.questions import DELAY_SECONDS, QUESTIONS, RETAIN, SCHEMA
 from millrace.connectors.decode import warm_decoders
 from millrace.engine.backend import Run
 from millrace.engine.warm import warm
+from millrace.server.audit import Audit
+from millrace.server.commands import Commands
+from millrace.server.engine_host import EngineHost
+from millrace.server.quotas import Quotas
+from millrace.session.telling import tell_of_itself
 from millrace.time import MILLISECOND, SECOND
 
 POLL_SECONDS = 0.05
@@ -86,6 +91,7 @@ def main(base: Path, descriptor: int) -> None:
     settings = millrace.Settings(trigger=TRIGGER, target=TARGET)
     with millrace.Session(base / "engine", spark=spark, settings=settings) as session:
         declare(session, base, reports)
+        host = hosted(session, base / "engine")
         epoch = session.engine.manifest.epoch
         reports.send("root", seconds=time.monotonic() - opening, epoch=epoch)
         run = session.start()
@@ -93,8 +99,15 @@ def main(base: Path, descriptor: int) -> None:
         changing = threading.Thread(target=change_alerts, args=(session, run), daemon=True)
         changing.start()
         watch(session, run, reports)
+        host.stop()
     reports.send("closed", epoch=session.engine.manifest.epoch)
     spark.stop()
+
+
+def hosted(session: millrace.Session, root: Path) -> EngineHost:
+    """Let the gateway beside us reach the session, and the engine tell of itself."""
+    tell_of_itself(session)
+    return EngineHost(Commands(session, audit=Audit(root), quotas=Quotas()), root)
 
 
 def compile_kernels() -> None:

@@ -61,6 +61,7 @@ class Story:
 
     ledger: Ledger
     seconds: float
+    console: str = ""
     phase: Phase = "starting"
     pid: int = 0
     ready: float | None = None

@@ -55,9 +55,8 @@ def frame(story: Story, glyphs: Glyphs, *, width: int, height: int) -> Renderabl
 
 
 def _header(story: Story, glyphs: Glyphs, width: int) -> RenderableType:
-    name = Text.assemble(
-        ("millrace", "bold cyan"), ("  standing queries on one Spark stream", "dim")
-    )
+    words = f"console at {story.console}" if story.console else "queries on one Spark stream"
+    name = Text.assemble(("millrace", "bold cyan"), (f"  {words}", "dim"))
     share = min(story.running_for / story.seconds, 1.0) if story.seconds else 1.0
     left = max(story.seconds - story.running_for, 0)
     to_go = Text(f"{left:.0f} s to go" if story.ready is not None and left else "", "dim")

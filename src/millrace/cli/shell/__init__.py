@@ -1,0 +1,1 @@
+"""The shell `millrace sql`: reads statements, asks a server, and prints what it says."""

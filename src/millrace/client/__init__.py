@@ -1,0 +1,1 @@
+"""A client of a server: the API of a session, over HTTP, blocking or for asyncio."""

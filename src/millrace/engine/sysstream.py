@@ -1,0 +1,159 @@
+"""SysStream: the engine tells of itself on a stream like any other.
+
+    epoch n ─► statistics ─► rows of `sysstream` ─► epoch n + 1 (or later) reads them as input
+
+They are told one batch late, at most once a second, and only while somebody listens: a standing
+query reads the stream, or a console has asked within the last hour. Whoever asks first is given
+the past too, as far as the engine remembers it.
+
+Invariant: an epoch that had no rows but those of sysstream tells nothing, so that telling does not
+bring about more of itself. Nothing here changes what other queries answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from millrace.engine.properties import (
+    Property,
+    Totals,
+    told_by_engine,
+    told_by_epochs,
+    totals,
+)
+from millrace.engine.statistics import EpochStatistics
+from millrace.engine.streams import SYSSTREAM, StreamSpec
+from millrace.schema import Schema
+from millrace.time import HOUR, SECOND
+
+if TYPE_CHECKING:
+    from millrace.engine.catalog import Catalog
+    from millrace.engine.epoch import Engine
+
+NAME = SYSSTREAM
+COLUMNS = Schema.of(
+    "type text, id bigint, property text, ival bigint, fval double, name text, query text, "
+    "epoch bigint, ts timestamp"
+)
+RETAIN = HOUR
+ASKED = HOUR
+"""For how long it goes on after a console has asked, so that who comes back finds a past."""
+
+LONGEST_SPAN = 10 * SECOND
+"""A rate is over the time since it was last told, but for pauses longer than this."""
+
+Deliver = Callable[[pa.RecordBatch], object]
+
+
+def sysstream_spec() -> StreamSpec:
+    """Return the declaration of the stream."""
+    return StreamSpec(NAME, COLUMNS, "ts", retain=RETAIN, ordered=True)
+
+
+class SysStream:
+    """When and what an engine tells of itself.
+
+    `deliver` takes rows to where the stream's source finds them; without it they wait for `take`,
+    and the next epoch of this process. It is used by the thread of the epochs, and by `ask`.
+    """
+
+    def __init__(self, every: int = SECOND, deliver: Deliver | None = None) -> None:
+        self._every, self.deliver = every, deliver
+        self._asked_until = 0
+        self._readers = (-1, False)  # of which catalog, and whether there are any
+        self._listening = False
+        self._epochs: list[EpochStatistics] = []
+        self._told_at = 0
+        self._before: Totals = {}
+        self._waiting: list[pa.RecordBatch] = []
+        self._lock = threading.Lock()
+
+    def ask(self, now: int) -> None:
+        """Let it be told for the next hour, because somebody wants to see it."""
+        self._asked_until = max(self._asked_until, now + ASKED)
+
+    def epoch_ended(self, engine: Engine, statistics: EpochStatistics) -> None:
+        """Tell what an epoch did, if somebody listens and it is time."""
+        if not self._heard(engine.registry.catalog, statistics.started):
+            self._listening, self._epochs = False, []
+            return
+        if not self._listening:
+            self._listening = True
+            self._epochs = [each for each in engine.statistics if _by_itself(each)]
+        elif _by_itself(statistics):
+            self._epochs.append(statistics)
+        due = statistics.started - self._told_at >= self._every
+        if due and self._epochs and _by_itself(statistics):
+            self._tell(engine)
+
+    def take(self) -> pa.RecordBatch | None:
+        """Return the rows that wait for the next epoch, once."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return None
+        return pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
+
+    def _heard(self, catalog: Catalog, now: int) -> bool:
+        if self._readers[0] != catalog.sequence:
+            read = any(NAME in feed.reads for feed in catalog.feeds.values())
+            self._readers = catalog.sequence, read
+        return self._readers[1] or now < self._asked_until
+
+    def _tell(self, engine: Engine) -> None:
+        batches = []
+        for span in _spans(self._epochs, self._every):
+            at = max(span[-1].started, self._told_at + 1)  # a clock that is set back goes on
+            since = at - self._told_at if self._told_at else 0
+            seconds = min(max(since, self._every), LONGEST_SPAN) / SECOND
+            batches.append(_rows(told_by_epochs(span, seconds), span[-1].epoch, at))
+            self._told_at = at
+        held = told_by_engine(engine, self._before)
+        batches.append(_rows(held, self._epochs[-1].epoch, self._told_at))
+        self._epochs, self._before = [], totals(engine)
+        rows = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+        if self.deliver is not None:
+            self.deliver(rows)
+            return
+        with self._lock:
+            self._waiting.append(rows)
+
+
+def _by_itself(statistics: EpochStatistics) -> bool:
+    """Say whether an epoch had rows that are not of sysstream."""
+    return any(rows for stream, rows in statistics.rows_by_stream.items() if stream != NAME)
+
+
+def _spans(epochs: Sequence[EpochStatistics], every: int) -> Iterator[list[EpochStatistics]]:
+    """Put those epochs together that are told together: what began within so long of the first."""
+    span: list[EpochStatistics] = []
+    for each in epochs:
+        if span and each.started - span[0].started >= every:
+            yield span
+            span = []
+        span.append(each)
+    if span:
+        yield span
+
+
+def _rows(properties: Iterable[Property], epoch: int, at: int) -> pa.RecordBatch:
+    listed = list(properties)
+    whole = [int(each.value) if float(each.value).is_integer() else None for each in listed]
+    columns = {
+        "type": [each.type for each in listed],
+        "id": [each.id for each in listed],
+        "property": [each.property for each in listed],
+        "ival": whole,
+        "fval": [float(each.value) for each in listed],
+        "name": [each.name for each in listed],
+        "query": [each.query for each in listed],
+        "epoch": [epoch] * len(listed),
+        "ts": [at] * len(listed),
+    }
+    schema = COLUMNS.to_arrow()
+    arrays = [pa.array(columns[each.name], each.type) for each in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

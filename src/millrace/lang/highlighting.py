@@ -1,0 +1,93 @@
+"""The words of the language, and a lexer for pygments that colours them: shell and console.
+
+Colouring must not fail and must not wait, so it knows no grammar: an unfinished text, or one that
+is wrong, is coloured as far as it makes sense. Positions are those of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from pygments.lexer import RegexLexer, words
+from pygments.token import (
+    Comment,
+    Keyword,
+    Name,
+    Number,
+    Operator,
+    Punctuation,
+    String,
+    Text,
+)
+
+_KEYWORDS = """
+    ALL ALLOWED ANALYZE AND ANY AS ASC BEGIN BETWEEN BY CASE CAST COUNTS CREATE CROSS DELAY DELETE
+    DESC DISTINCT DROP DSTREAM ELSE END ESCAPE EVERY EXCEPT EXISTS EXPLAIN FALSE FAMILIES FILTER
+    FIRST FOR FROM FULL GROUP HAVING HISTORY IDLE IF ILIKE IN INNER INSERT INTERSECT INTERVAL INTO
+    IS ISTREAM JOIN JSON KEEP KEY LAST LEFT LIKE LIMIT NATURAL NOT NOW NULL NULLS OFFSET ON OR
+    ORDER OUTER PARTITION PAUSE POLICY PRIMARY QUERIES QUERY RANGE REGEXP RELATION RESUME RETAIN
+    RIGHT ROWS RSTREAM SELECT SET SHOW SINK SINKS SLIDE SOME STREAM STREAMS SUBSCRIBE TABLE TABLES
+    TEMPLATE TEMPLATES THEN TIMESTAMP TO TRUE TTL UNBOUNDED UNION UPDATE USING VALUES VIEW VIEWS
+    WHEN WHERE WINDOW WITH WITHIN
+"""
+_TYPES = """
+    BIGINT BINARY BOOL BOOLEAN BYTES DATE DECIMAL DOUBLE FLOAT FLOAT32 FLOAT64 INT INT16 INT32 INT64
+    INT8 INTEGER LONG NUMERIC REAL SMALLINT STRING TEXT TINYINT VARCHAR
+"""
+_UNITS = """
+    MICROSECOND MICROSECONDS MILLISECOND MILLISECONDS SECOND SECONDS MINUTE MINUTES HOUR HOURS DAY
+    DAYS WEEK WEEKS MONTH MONTHS YEAR YEARS
+"""
+_FUNCTIONS = """
+    abs array_agg avg ceil char_length coalesce concat contains count date_add date_diff date_trunc
+    dateadd datediff day dayofweek dayofyear ends_with epoch exp first floor greatest hour if iif
+    is_nan last least left length ln log10 lower lpad ltrim max median min minute mod month nullif
+    percentile_cont percentile_disc position power quarter regexp_extract regexp_replace replace
+    reverse right round rpad rtrim second sign split_part sqrt starts_with stddev_pop stddev_samp
+    strftime strpos substring sum time_bucket to_timestamp trim upper var_pop var_samp week year
+"""
+
+KEYWORDS = frozenset(_KEYWORDS.split())
+TYPES = frozenset(_TYPES.split())
+UNITS = frozenset(_UNITS.split())
+FUNCTIONS = frozenset(_FUNCTIONS.split())
+
+
+class CqlLexer(RegexLexer):  # type: ignore[misc]  # pygments ships no types
+    """Colours statements.
+
+    >>> [str(kind) for kind, text in CqlLexer().get_tokens("SELECT 1") if text.strip()]
+    ['Token.Keyword', 'Token.Literal.Number']
+    """
+
+    name = "CQL"
+    aliases: ClassVar = ["cql"]
+    filenames: ClassVar = ["*.cql"]
+    flags = re.IGNORECASE | re.MULTILINE
+
+    tokens: ClassVar = {
+        "root": [
+            (r"\s+", Text),
+            (r"--.*?$", Comment.Single),
+            (r"/\*", Comment.Multiline, "comment"),
+            (r"\bX'[0-9a-f]*'?", String.Other),
+            (r"'(?:[^']|'')*'?", String.Single),
+            (r'"(?:[^"]|"")*"?', Name.Variable),
+            (r":[a-z_]\w*", Name.Variable.Instance),
+            (r"(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", Number),
+            (words(sorted(FUNCTIONS, key=len, reverse=True), suffix=r"(?=\s*\()"), Name.Function),
+            (words(tuple(TYPES), prefix=r"\b", suffix=r"\b"), Keyword.Type),
+            (words(tuple(KEYWORDS), prefix=r"\b", suffix=r"\b"), Keyword),
+            (words(tuple(UNITS), prefix=r"\b", suffix=r"\b"), Keyword.Pseudo),
+            (r"[^\W\d]\w*", Name),
+            (r"[-+*/%<>=!|~^&]+", Operator),
+            (r"[()\[\]{},.;:]", Punctuation),
+            (r".", Text),
+        ],
+        "comment": [
+            (r"/\*", Comment.Multiline, "#push"),
+            (r"\*/", Comment.Multiline, "#pop"),
+            (r"[^*/]+|[*/]", Comment.Multiline),
+        ],
+    }

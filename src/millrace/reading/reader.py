@@ -1,0 +1,219 @@
+"""A reader: what is committed and registered in a root, followed from another process.
+
+    lease ─► newest snapshots ─► one commit, one entry of the registry after the other
+
+Nothing is asked of the engine. What was read stays as it is while it is used: a manifest never
+changes, and the list of queries is changed under a lock. A reader that has fallen so far behind
+that files are gone begins again with the newest snapshots.
+
+Cost: to open takes as long as an engine takes to open the root; to follow, a file for each commit
+and each entry, 0.3 ms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.engine import facts, first_format
+from millrace.engine.catalog import Catalog
+from millrace.engine.contents import repeated
+from millrace.engine.feeds import Family, FeedSpec
+from millrace.engine.population import Population, Qids
+from millrace.engine.publication import together
+from millrace.engine.registry import CHANGES, SNAPSHOTS
+from millrace.engine.registry_state import RegistryState, folded, read_tables, restored
+from millrace.errors import CorruptionError, StoreError
+from millrace.reading.query_list import QueryList
+from millrace.state.container import Container
+from millrace.state.lease import Lease
+from millrace.state.log import Log
+from millrace.state.manifest import Delta, Manifest, apply
+from millrace.state.names import COMMITS, MissingError, number_of, numbered
+from millrace.state.root import Root
+from millrace.state.run_file import forget
+from millrace.state.run_store import load_manifest, read_delta
+
+LEASE_SECONDS = 60.0
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What has come since the last look: the epochs `(after, epoch]`, changes of the registry."""
+
+    after: int
+    epoch: int
+    changes: int
+    stores: frozenset[str] | None = None
+    """The stores to which something was added; None if that is not known."""
+    statistics: tuple[dict[str, Any], ...] = ()
+    """Those of each epoch."""
+
+    @property
+    def committed(self) -> bool:
+        """Whether an epoch was committed."""
+        return self.epoch > self.after
+
+
+class Reader:
+    """Follows one root. `follow` is called by one thread; what it shows is for all."""
+
+    def __init__(self, root: Root) -> None:
+        self.root = root
+        self.manifest = Manifest()
+        self._lock = threading.RLock()
+        self._lease: Lease | None = None
+        self._number = -1
+        self._state = RegistryState()
+        self._queries = QueryList()
+
+    @property
+    def catalog(self) -> Catalog:
+        """Everything that is declared."""
+        return self._state.catalog
+
+    @property
+    def number(self) -> int:
+        """The last entry of the registry that was read."""
+        return self._number
+
+    @contextlib.contextmanager
+    def registered(self) -> Iterator[tuple[Catalog, Population, QueryList]]:
+        """Give what is registered, which does not change meanwhile."""
+        with self._lock:
+            yield self._state.catalog, self._state.population, self._queries
+
+    def open(self) -> None:
+        """Take a lease, and read what there is."""
+        lease = Lease.take(self.root, max(_newest(self.root, COMMITS), 0), LEASE_SECONDS)
+        manifest = load_manifest(self.root)
+        number, state = _registry_log(self.root).load()
+        queries = QueryList.of(state)
+        with self._lock:
+            self.manifest, self._number, self._state = manifest, number, state
+            self._queries = queries
+        self._drop_lease()
+        self._lease = lease.renew(self.root, max(manifest.epoch, 0), LEASE_SECONDS, registry=number)
+
+    def renew(self) -> None:
+        """Hold the lease for longer; to be called several times in its time."""
+        if self._lease is None:
+            return
+        try:
+            self._lease = self._lease.renew(
+                self.root, max(self.manifest.epoch, 0), LEASE_SECONDS, registry=self._number
+            )
+        except StoreError as error:
+            _logger.warning("lease not renewed, reading anew: %s", error)
+            self._lease = None
+            self.open()
+        self.follow(epoch=_newest(self.root, COMMITS), number=_newest(self.root, SNAPSHOTS))
+        forget(self.root, keep=self.manifest.files())
+
+    def follow(self, *, epoch: int = -1, number: int = -1) -> News:
+        """Read what was committed and registered since the last call.
+
+        `epoch` and `number` are known to be there: if they are not found, what leads to them is
+        gone, and is read anew.
+        """
+        after, before = self.manifest.epoch, self._number
+        try:
+            self._follow_registry()
+            deltas = self._follow_commits()
+            self._require(epoch, number)
+        except (MissingError, CorruptionError) as error:
+            _logger.info("fallen behind, reading anew: %s", error)
+            self.open()
+            return News(after, self.manifest.epoch, self._number - before)
+        stores = frozenset(name for delta in deltas for name in delta.added)
+        measured = tuple(delta.facts.get("statistics", {}) for delta in deltas)
+        return News(after, self.manifest.epoch, self._number - before, stores, measured)
+
+    def close(self) -> None:
+        """Give the lease up."""
+        self._drop_lease()
+
+    def feed(self, name: str) -> FeedSpec | None:
+        """Return a feed, if there is one of that name."""
+        return self.catalog.feeds.get(name)
+
+    def table_rows(self, name: str) -> pa.Table:
+        """Return the rows of a table as they were last changed."""
+        with self._lock:
+            self._state.catalog.table(name)
+            return repeated(self._state.contents[name].current(self.root))
+
+    def constants(self, family: Family) -> tuple[Qids, pa.Table]:
+        """Return the ids of a family's queries, ascending, and their constants."""
+        with self._lock:
+            catalog, population = self._state.catalog, self._state.population
+            standing = population.standing(catalog.feed(family.feed).stream, catalog.families)
+            rows = together(each for each in standing if each.key == family.key)
+        if not rows:
+            return np.zeros(0, np.uint64), family.schema.empty_table()
+        return rows[0].qids, pa.Table.from_batches([rows[0].parameters])
+
+    def suspended(self) -> dict[int, Any]:
+        """Return the queries that do not run, and why."""
+        return dict(facts.suspended(self.manifest, self._state.population.generations))
+
+    def _follow_commits(self) -> list[Delta]:
+        manifest, deltas = self.manifest, list[Delta]()
+        while True:
+            try:
+                delta = read_delta(self.root, manifest.epoch + 1)
+            except MissingError:
+                break
+            manifest = apply(manifest, delta)
+            deltas.append(delta)
+        self.manifest = manifest
+        return deltas
+
+    def _follow_registry(self) -> None:
+        while True:
+            try:
+                entry = Container.open(self.root, numbered(CHANGES, self._number + 1))
+            except MissingError:
+                break
+            with self._lock:
+                self._take(entry)
+                self._number += 1
+
+    def _require(self, epoch: int, number: int) -> None:
+        if self._number < number or self.manifest.epoch < epoch:
+            raise MissingError(f"commit {epoch} or entry {number} of the registry is gone")
+
+    def _take(self, entry: Container) -> None:
+        """Apply one entry of the registry to what is known, and to the list."""
+        if any(first_format.is_first_change(each) for each in entry.meta["changes"]):
+            self._state = folded(self._state, entry)
+            self._queries = QueryList.of(self._state)
+            return
+        tables = read_tables(entry)
+        for change in entry.meta["changes"]:
+            before = self._state.catalog
+            self._state.apply([change], tables)
+            self._queries.change(change, before, self._state.catalog, tables)
+
+    def _drop_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.release(self.root)
+            self._lease = None
+
+
+def _newest(root: Root, prefix: str) -> int:
+    numbers = (number_of(each.name) for each in root.list(f"{prefix}/"))
+    return max((each for each in numbers if each is not None), default=-1)
+
+
+def _registry_log(root: Root) -> Log[RegistryState]:
+    return Log(root, RegistryState(), lambda file: restored(root, file), folded, CHANGES, SNAPSHOTS)

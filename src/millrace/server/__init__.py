@@ -1,0 +1,1 @@
+"""The server: an engine process, gateway processes, and the HTTP API that they serve."""

@@ -1,0 +1,244 @@
+"""One query: its text, how it runs and with whom it shares, and its results as they come."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from fastapi import Request
+from fastapi.responses import Response
+from nicegui import ui
+
+from millrace.errors import MillraceError
+from millrace.server.console.asked import Who
+from millrace.server.console.frame import Console, Live, button, frame
+from millrace.server.console.graphs import chart_options, lines_of, series_of
+from millrace.server.console.parts import (
+    Rows,
+    attributed,
+    box,
+    card,
+    chip,
+    empty,
+    moment,
+    refusal,
+    skeleton,
+    text,
+)
+from millrace.server.console.units import print_number, print_value
+
+SHOWN = 100
+"""How many of the newest results are shown."""
+
+
+def add_query(console: Console) -> None:
+    """Add the page."""
+
+    @ui.page("/query/{name:path}")
+    async def query(request: Request, name: str) -> Response | None:
+        who = await console.visitor(request)
+        if who is None:
+            return console.to_login(request)
+        with frame(console, who, request, "/queries", name) as live:
+            try:
+                known = await live.asked.query(who, name)
+            except MillraceError as error:
+                with box("div", "mr-head"):
+                    text("a", "Queries", "mr-crumb", href=console.link("/queries"))
+                    text("h1", name)
+                refusal(error)
+                return None
+            page = QueryPage(console, live, who, known)
+        live.every(page.refresh)
+        return None
+
+
+class QueryPage:
+    """The parts of the page that change."""
+
+    def __init__(self, console: Console, live: Live, who: Who, query: dict[str, Any]) -> None:
+        self._console, self._live, self._who = console, live, who
+        self._name = str(query.get("name") or query["id"])
+        self._told: pa.Table | None = None
+        self._rows: Rows | None = None
+        self._head()
+        with box("div", "mr-split"):
+            with box("div", "mr-col"):
+                with card("Text") as head:
+                    with head:
+                        copy = text("a", "Edit as new", "mr-note", href=self._new(query))
+                        copy.props["aria-label"] = "edit as a new query"
+                    text("pre", query.get("text") or "", "mr-pre mr-code").style(
+                        "white-space: pre-wrap"
+                    )
+                with card("Results", f"the newest {SHOWN}, as they come") as head:
+                    with head:
+                        self._form = ui.toggle(["Table", "Chart"], value="Table").props(
+                            "dense no-caps unelevated"
+                        )
+                        attributed(self._form, {"aria_label": "form of results"})
+                        self._form.on_value_change(self._draw)
+                    self._results = box("div")
+                    with self._results:
+                        skeleton(160)
+                with card("How it runs") as head:
+                    with head:
+                        self._measured = ui.switch("with what it has done").props("dense")
+                        self._measured.on_value_change(self._explain)
+                    self._plan = box("div")
+                    with self._plan:
+                        skeleton(120)
+            with card("Properties"):
+                self._values = box("div")
+        self._show(query)
+        ui.timer(0.1, self._explain, once=True)
+
+    def _head(self) -> None:
+        with box("div", "mr-head"):
+            text("a", "Queries", "mr-crumb", href=self._console.link("/queries"))
+            text("h1", self._name)
+            self._state = chip("running")
+            box("div", "mr-spring")
+            if self._who.role != "reader":
+                self._pause = button("Pause", self._pause_or_resume)
+                self._confirm = self._confirmation()
+                button("Drop", self._confirm.open, "danger")
+
+    def _confirmation(self) -> ui.dialog:
+        with ui.dialog() as dialog, ui.card():
+            text("h2", "Drop this query?", "mr-title")
+            text(
+                "p", f"{self._name} tells nothing more, and what it has answered is deleted."
+            ).style("margin: 0")
+            with box("div", "mr-row").style("justify-content: flex-end"):
+                button("Keep it", dialog.close)
+                button("Drop it", self._drop, "danger")
+        return dialog
+
+    def _new(self, query: dict[str, Any]) -> str:
+        return f"{self._console.link('/queries/new')}?sql={quote(query.get('text') or '', safe='')}"
+
+    async def refresh(self) -> None:
+        """Ask for the state and for results."""
+        query = await self._live.asked.query(self._who, self._name)
+        self._show(query)
+        before, self._told = (
+            self._told,
+            await self._live.asked.results(self._who, self._name, SHOWN),
+        )
+        if self._rows is None and self._told != before:
+            self._draw()
+        self._fill()
+
+    def _fill(self) -> None:
+        """Show the newest results first; what was scrolled to stays where it is."""
+        if self._rows is not None and self._told is not None:
+            n_rows = self._told.num_rows
+            self._rows.show(self._told.take(pa.array(range(n_rows - 1, -1, -1), pa.int64())))
+
+    def _show(self, query: dict[str, Any]) -> None:
+        self._query = query
+        state = query["state"]
+        self._state.text = state
+        self._state.classes(
+            replace=f"mr-chip {({'running': 'good', 'paused': 'warn'}).get(state, 'bad')}"
+        )
+        if self._who.role != "reader":
+            self._pause.set_text("Pause" if state == "running" else "Resume")
+        self._values.clear()
+        with self._values, box("dl", "mr-props"):
+            _pairs(query)
+
+    def _draw(self) -> None:
+        told = self._told
+        if told is None:
+            return
+        self._rows = None
+        self._results.clear()
+        with self._results:
+            if not told.num_rows:
+                empty("inbox", "No results yet", "They appear here when rows satisfy the query.")
+            elif self._form.value == "Table":
+                self._rows = Rows(f"results of {self._name}")
+            else:
+                _chart(told)
+        self._fill()
+
+    async def _explain(self) -> None:
+        try:
+            words = await self._live.asked.explain_query(
+                self._who, self._name, analyze=self._measured.value
+            )
+        except MillraceError as error:
+            self._plan.clear()
+            with self._plan:
+                refusal(error)
+            return
+        self._plan.clear()
+        with self._plan:
+            text("pre", words, "mr-pre mr-code")
+
+    async def _pause_or_resume(self) -> None:
+        act = (
+            self._live.asked.pause if self._query["state"] == "running" else self._live.asked.resume
+        )
+        await self._try(act(self._who, self._name))
+        await self.refresh()
+
+    async def _drop(self) -> None:
+        self._confirm.close()
+        if await self._try(self._live.asked.drop(self._who, self._name)):
+            self._console.go("/queries")
+
+    async def _try(self, act: Any) -> bool:  # noqa: ANN401  a coroutine
+        try:
+            await act
+        except MillraceError as error:
+            self._live.failed(error)
+            return False
+        return True
+
+
+def _pairs(query: dict[str, Any]) -> None:
+    plain = (
+        ("id", str(query["id"])),
+        ("kind", query.get("kind")),
+        ("answers go to", query.get("feed")),
+        ("owner", query.get("owner") or "operator"),
+        ("results", None if query.get("results") is None else print_number(query["results"])),
+        (
+            "share of the cost",
+            None if query.get("cost") is None else print_value(query["cost"], "%"),
+        ),
+        (
+            "state",
+            None if query.get("state_bytes") is None else print_value(query["state_bytes"], "B"),
+        ),
+    )
+    for name, value in plain:
+        if value is not None:
+            text("dt", name)
+            text("dd", value)
+    for name, key in (("registered", "created"), ("ends", "expires")):
+        if query.get(key):
+            text("dt", name)
+            with box("dd"):
+                moment(query[key])
+
+
+def _chart(told: pa.Table) -> None:
+    if "_change" in told.schema.names:  # of a relation, what came is drawn
+        told = told.filter(pc.equal(told.column("_change"), 1))
+    lines = lines_of(told)
+    if not lines:
+        empty("show_chart", "Nothing to draw", "A chart needs a column of time and one of numbers.")
+        return
+    options = chart_options("")
+    options["series"] = series_of(lines)
+    options["legend"]["show"] = len(lines) > 1
+    options["grid"]["top"] = 40 if len(lines) > 1 else 12
+    options["yAxis"]["min"] = None
+    drawn = ui.echart(options).style("height: 320px; width: 100%")
+    attributed(drawn, {"role": "img", "aria_label": "chart of the results"})

@@ -1,0 +1,248 @@
+"""The console's questions, answered by the service of its gateway.
+
+Graphs are read where the gateway is: what SysStream retains is in the root, so no graph asks the
+engine for anything. A tenant is told of the engine as a whole and of its own queries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millrace.engine.sysstream import NAME
+from millrace.errors import PlanError
+from millrace.lang.queries import Parsed, query_of
+from millrace.lang.relational.context import View
+from millrace.lang.relational.once import names_read
+from millrace.operators.evaluate import Function
+from millrace.reading.adhoc import Timed, ask
+from millrace.reading.history import history, newest_time
+from millrace.reading.reader import Reader
+from millrace.schema import Schema
+from millrace.server.access import Gate
+from millrace.server.console.asked import Who
+from millrace.server.errors import UnauthorizedError
+from millrace.server.principals import Principal
+from millrace.server.service import Service
+from millrace.server.wire import ToldError
+
+EXPLAIN = "EXPLAIN "
+OF_ALL = ("stream", "epoch", "engine")
+"""What everybody is told of; of sinks only the operator is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Somebody who has logged in, and in whose name the service is asked."""
+
+    principal: Principal
+
+    @property
+    def name(self) -> str:
+        """The tenant, or the operator."""
+        return self.principal.tenant or "operator"
+
+    @property
+    def role(self) -> str:
+        """One of reader, writer, admin."""
+        return self.principal.role
+
+    @property
+    def tenant(self) -> str:
+        """Whose queries are seen."""
+        return self.principal.tenant
+
+
+class Served:
+    """Answers pages from a service."""
+
+    def __init__(self, service: Service, gate: Gate) -> None:
+        self._service, self._gate = service, gate
+
+    async def who(self, token: str) -> Visitor | None:
+        """Return whose token it is; an empty one is for a demonstration on loopback."""
+        try:
+            return Visitor(self._gate.admit(None, token))
+        except UnauthorizedError:
+            return None
+
+    async def stats(self, who: Who) -> dict[str, Any]:
+        """Return the state of the engine."""
+        told = await self._service.stats(_principal(who))
+        pieces = self._service.reader.manifest.pieces()
+        return {
+            **told,
+            "epoch_p50": told["epoch_seconds_p50"],
+            "epoch_p99": told["epoch_seconds_p99"],
+            "lag": _without_itself(told["watermark_lag_seconds"]),
+            "state_bytes": told["state_bytes_in_all"] if not who.tenant else told["state_bytes"],
+            "state_rows": None if who.tenant else sum(each.rows for each in pieces),
+        }
+
+    async def streams(self, who: Who) -> list[dict[str, Any]]:
+        """Return the streams, with their rates."""
+        principal = _principal(who)
+        streams, stats = await asyncio.gather(
+            self._service.streams(principal), self._service.stats(principal)
+        )
+        rates = stats["rows_by_stream"]
+        return [{**each, "rows_per_second": rates.get(each["name"], 0.0)} for each in streams]
+
+    async def queries(
+        self, who: Who, *, search: str, state: str, after: str, limit: int
+    ) -> dict[str, Any]:
+        """Return a page of queries."""
+        page = await self._service.queries(
+            _principal(who),
+            search=search,
+            state=state or None,  # type: ignore[arg-type]  # a choice of the page's own
+            after=after or None,
+            limit=limit,
+        )
+        return {
+            "queries": [asdict(each) for each in page.queries],
+            "next": page.next,
+            "total": page.total,
+        }
+
+    async def query(self, who: Who, name: str) -> dict[str, Any]:
+        """Return all that is known of one query."""
+        return asdict(await self._service.query(_principal(who), name))
+
+    async def register(self, who: Who, sql: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+        """Register a query."""
+        return asdict(await self._service.register(_principal(who), sql, **options))
+
+    async def pause(self, who: Who, name: str) -> None:
+        """Let a query tell nothing until it is resumed."""
+        await self._service.pause(_principal(who), name)
+
+    async def resume(self, who: Who, name: str) -> None:
+        """Let a query go on."""
+        await self._service.resume(_principal(who), name)
+
+    async def drop(self, who: Who, name: str) -> None:
+        """Drop a query."""
+        await self._service.drop(_principal(who), name)
+
+    async def results(self, who: Who, name: str, last: int) -> pa.Table:
+        """Return the newest answers of a query that are kept."""
+        return await self._service.results(_principal(who), name, last=last)
+
+    async def explain(self, who: Who, sql: str) -> str:
+        """Say how a query would run; an error is placed in the query, not in what is sent."""
+        try:
+            return await self._service.explain(_principal(who), sql=sql)
+        except ToldError as error:
+            if error.position and error.position["line"] == 1:
+                column = max(error.position["column"] - len(EXPLAIN), 1)
+                error.position = {**error.position, "column": column}
+            raise
+
+    async def explain_query(self, who: Who, name: str, *, analyze: bool) -> str:
+        """Say how a standing query runs."""
+        return await self._service.explain(_principal(who), query=name, analyze=analyze)
+
+    async def dry_run(self, who: Who, sql: str, history: str) -> dict[str, Any]:
+        """Return how many results a query would have given, and some of them."""
+        return await self._service.dry_run(_principal(who), sql, history=history)
+
+    async def sql(self, who: Who, text: str, *, since: int | None = None) -> pa.Table:
+        """Answer one SELECT; what reads only SysStream is answered here."""
+        principal, parsed = _principal(who), query_of(text)
+        if {each.name for each in names_read(parsed)} == {NAME}:
+            held = _TellingHeld(self._service.reader, principal, since)
+            return await asyncio.to_thread(_answered, parsed, held)
+        outcomes = await self._service.sql(principal, text)
+        if len(outcomes) != 1 or outcomes[0].table is None:
+            raise PlanError("this is not one question", hint="Write one SELECT.")
+        return outcomes[0].table
+
+    async def watch(self, who: Who) -> None:
+        """Let the engine tell of itself for the next hour."""
+        await self._service.watch(_principal(who))
+
+    async def plan(self, who: Who) -> dict[str, Any]:
+        """Return the running dataflow."""
+        return await self._service.dataflow(_principal(who))
+
+    async def settings(self, who: Who) -> list[dict[str, Any]]:
+        """Return the settings that can be changed."""
+        found: list[dict[str, Any]] = (await self._service.settings(_principal(who)))["about"]
+        return found
+
+    async def change_settings(self, who: Who, changes: Mapping[str, Any]) -> None:
+        """Change settings from the next epoch on."""
+        await self._service.change_settings(_principal(who), dict(changes))
+
+    async def retain(self, who: Who, stream: str, duration: str) -> None:
+        """Keep the history of a stream for another while."""
+        await self._service.retain(_principal(who), stream, duration)
+
+
+class _TellingHeld:
+    """What SysStream retains, as far as somebody may know it, and nothing else."""
+
+    views: Mapping[str, View] = {}
+    functions: Mapping[str, Function] = {}
+    function_types: Mapping[str, pa.DataType] = {}
+
+    def __init__(self, reader: Reader, who: Principal, since: int | None) -> None:
+        self._manifest, self._catalog = reader.manifest, reader.catalog
+        self._root, self._who, self._since = reader.root, who, since
+
+    def columns(self, name: str) -> Schema | None:
+        """Return the columns of the stream."""
+        stream = self._catalog.streams.get(name)
+        return None if stream is None or name != NAME else stream.schema
+
+    def time(self, name: str) -> Timed | None:
+        """Return the stream's column of time, and its newest instant."""
+        return Timed("ts", newest_time((name,), self._manifest, self._catalog))
+
+    def rows(
+        self, name: str, begin: int | None, end: int | None, columns: Sequence[str]
+    ) -> pa.Table:
+        """Return its rows of [begin, end), after the instant that is known already."""
+        del columns  # whose rows they are is told by others too
+        if self._since is not None:
+            begin = max(self._since + 1, self._since + 1 if begin is None else begin)
+        rows = history(self._root, self._manifest, self._catalog, name, begin, end)
+        return rows if self._who.operator else self._own(rows)
+
+    def unknown(self, name: str) -> tuple[str, str]:
+        """Say why the stream is not there."""
+        return f'The engine of this server does not tell of itself on "{name}".', ""
+
+    def _own(self, rows: pa.Table) -> pa.Table:
+        """Return what a tenant is told: of the engine as a whole, and of its own queries."""
+        owners = {
+            "query": rows.column("name"),
+            "operator": rows.column("query"),
+            "store": rows.column("query"),
+        }
+        kept = pc.is_in(rows.column("type"), pa.array(OF_ALL))
+        for kind, names in owners.items():
+            known = set(names.unique().drop_null().to_pylist())
+            mine = pa.array([each for each in known if self._who.sees(each)], pa.string())
+            of_kind = pc.equal(rows.column("type"), kind)
+            kept = pc.or_(kept, pc.and_(of_kind, pc.is_in(names, mine)))
+        return rows.filter(kept)
+
+
+def _answered(parsed: Parsed, held: _TellingHeld) -> pa.Table:
+    return ask(parsed, held)
+
+
+def _principal(who: Who) -> Principal:
+    assert isinstance(who, Visitor), "whoever asks has been let in here"
+    return who.principal
+
+
+def _without_itself(lags: Mapping[str, float]) -> dict[str, float]:
+    return {name: lag for name, lag in lags.items() if name != NAME}

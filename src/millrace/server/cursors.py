@@ -1,0 +1,73 @@
+"""Cursors: where a subscriber is in the answers of a query, as a text that means nothing to it.
+
+A cursor names an epoch and how many of the query's rows in it were told; an epoch with more rows
+than fit into one event is told in several.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Self
+
+from millrace.errors import MillraceError
+
+_VERSION = "1"
+
+
+class CursorError(MillraceError):
+    """A text is not a cursor of this query."""
+
+    code = "cursor"
+
+
+class GoneError(MillraceError):
+    """Answers after a cursor are no longer kept; `oldest` is the least cursor that is good."""
+
+    code = "gone"
+
+    def __init__(self, message: str, oldest: Cursor, *, detail: str) -> None:
+        super().__init__(
+            message,
+            detail=detail,
+            hint=f"Go on with the cursor {oldest}, which misses what is gone.",
+        )
+        self.oldest = oldest
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cursor:
+    """Everything before row `told` of the epoch behind `epoch` has been told."""
+
+    epoch: int
+    told: int = 0
+    feed: int = 0
+
+    def __str__(self) -> str:
+        plain = f"{_VERSION}.{self.feed}.{self.epoch}.{self.told}"
+        return base64.urlsafe_b64encode(plain.encode()).decode().rstrip("=")
+
+    @classmethod
+    def read(cls, text: str, feed: int) -> Self:
+        """Read a cursor of a feed.
+
+        >>> Cursor.read(str(Cursor(7, 0, 3)), 3)
+        Cursor(epoch=7, told=0, feed=3)
+        """
+        try:
+            plain = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+            version, number, epoch, told = plain.split(".")
+            found = cls(int(epoch), int(told), int(number))
+        except (ValueError, binascii.Error, UnicodeDecodeError) as cause:
+            raise CursorError(
+                f'"{text[:40]}" is not a cursor', hint="Give one as it came, or none to begin now."
+            ) from cause
+        if version != _VERSION or found.epoch < -1 or found.told < 0:
+            raise CursorError(f'"{text[:40]}" is not a cursor')
+        if found.feed != feed:
+            raise CursorError(
+                "the cursor is of another query",
+                detail="A query that is dropped and registered again begins anew.",
+            )
+        return found

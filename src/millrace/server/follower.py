@@ -1,0 +1,96 @@
+"""Following: news of the engine, or a look now and then, bring a gateway up to date.
+
+One look at a time runs in a thread; whoever needs to see a change that they made waits until it has
+been read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import Any
+
+from millrace.errors import MillraceError
+from millrace.reading.reader import Reader
+from millrace.server.fan_out import FanOut
+from millrace.server.work_views import Costs
+
+POLL_SECONDS = 0.5
+RENEW_SECONDS = 10.0
+PATIENCE_SECONDS = 10.0
+
+_logger = logging.getLogger(__name__)
+
+
+class Follower:
+    """Keeps one reader up to date."""
+
+    def __init__(self, reader: Reader, fan_out: FanOut, costs: Costs) -> None:
+        self._reader, self._fan_out, self._costs = reader, fan_out, costs
+        self._wanted = asyncio.Event()
+        self._known = (-1, -1)  # the epoch and the entry of the registry that are there
+        self._looked = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+        self.n_queries = 0
+
+    async def start(self) -> None:
+        """Read the root, and begin to follow it."""
+        await asyncio.to_thread(self._reader.open)
+        await asyncio.to_thread(self._costs.follow)
+        self._count()
+        self._task = asyncio.create_task(self._follow())
+
+    async def stop(self) -> None:
+        """Follow no longer."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await asyncio.to_thread(self._reader.close)
+
+    async def hear(self, event: dict[str, Any]) -> None:
+        """Take up news; those of an own change are waited for."""
+        epoch, number = event.get("epoch", -1), event.get("number", -1)
+        self._known = max(self._known[0], epoch), max(self._known[1], number)
+        if event.get("event") == "work":
+            self._costs.heard(event)
+            return
+        self._wanted.set()
+        if event.get("event") == "own":
+            await self._seen(number)
+
+    async def _seen(self, number: int) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_SECONDS), self._looked:
+                await self._looked.wait_for(lambda: self._reader.number >= number)
+
+    async def _follow(self) -> None:
+        renewed = time.monotonic()
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), POLL_SECONDS)
+            self._wanted.clear()
+            try:
+                await self._look()
+                if time.monotonic() - renewed > RENEW_SECONDS:
+                    renewed = time.monotonic()
+                    await asyncio.to_thread(self._reader.renew)
+            except (MillraceError, OSError) as error:
+                _logger.warning("root not followed, looked at again: %s", error)
+
+    async def _look(self) -> None:
+        epoch, number = self._known
+        news = await asyncio.to_thread(self._reader.follow, epoch=epoch, number=number)
+        if news.changes:
+            self._count()
+        async with self._looked:
+            self._looked.notify_all()
+        if news.committed:
+            await self._fan_out.publish(self._reader.manifest)
+            await asyncio.to_thread(self._costs.follow, news)
+
+    def _count(self) -> None:
+        with self._reader.registered() as (_, _, queries):
+            self.n_queries = len(queries)

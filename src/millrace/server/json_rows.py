@@ -1,0 +1,93 @@
+"""Rows as JSON: values that JSON has no form for are texts.
+
+timestamps    ISO 8601 in UTC with microseconds: "2026-01-31T12:00:00.000000Z"
+dates         "2026-01-31"
+integers      beyond 2^53 as texts, since many clients read numbers as doubles; a column of
+              64-bit integers may so hold both
+decimals      as texts
+NaN, Infinity "NaN", "Infinity", "-Infinity"
+binary        base 64
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millrace.time import to_datetime
+
+EXACT = 1 << 53
+
+
+def json_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return rows as dictionaries of what JSON has.
+
+    >>> json_rows(pa.table({"n": [1, 2**60], "x": [0.5, float("nan")]}))
+    [{'n': 1, 'x': 0.5}, {'n': '1152921504606846976', 'x': 'NaN'}]
+    """
+    names = table.column_names
+    columns = [json_values(table.column(at)) for at in range(table.num_columns)]
+    if not columns:
+        return [{} for _ in range(table.num_rows)]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def json_values(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column as JSON has them."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        spelt = pc.strftime(column.cast(pa.timestamp("us", tz="UTC")), "%Y-%m-%dT%H:%M:%SZ")
+        return list(spelt.to_pylist())
+    if pa.types.is_decimal(kind) or pa.types.is_date(kind):
+        return list(column.cast(pa.string()).to_pylist())
+    convert = _conversion(kind)
+    values: list[Any] = column.to_pylist()
+    return values if convert is None else [None if v is None else convert(v) for v in values]
+
+
+def _conversion(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    if pa.types.is_int64(kind) or pa.types.is_uint64(kind):
+        return _integer
+    if pa.types.is_floating(kind):
+        return _float
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return lambda value: base64.b64encode(value).decode()
+    if pa.types.is_list(kind):
+        inner = _conversion(kind.value_type) or (lambda value: value)
+        return lambda values: [None if each is None else inner(each) for each in values]
+    return None
+
+
+def _integer(value: int) -> int | str:
+    return value if -EXACT <= value <= EXACT else str(value)
+
+
+def _float(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def instant_text(micros: int | None) -> str | None:
+    """Spell an instant as rows do.
+
+    >>> instant_text(0)
+    '1970-01-01T00:00:00.000000Z'
+    """
+    if micros is None:
+        return None
+    text = to_datetime(micros).isoformat(timespec="microseconds")
+    return text.replace("+00:00", "Z")
+
+
+def ndjson(table: pa.Table, rows: int = 10_000) -> Iterator[bytes]:
+    """Spell a table a row a line, some rows at a time."""
+    for at in range(0, table.num_rows, rows):
+        lines = [json.dumps(each) for each in json_rows(table.slice(at, rows))]
+        yield ("\n".join(lines) + "\n").encode()

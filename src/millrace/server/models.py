@@ -1,0 +1,45 @@
+"""The bodies that several routes share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+
+class ColumnModel(BaseModel):
+    """A column: its name and its type in SQL."""
+
+    name: str = Field(examples=["price"])
+    type: str = Field(examples=["double"])
+
+
+class Rows(BaseModel):
+    """A table: its columns, and a dictionary for each row."""
+
+    columns: list[ColumnModel]
+    rows: list[dict[str, Any]] = Field(examples=[[{"symbol": "ACME", "price": 101.5}]])
+
+
+class QueryModel(BaseModel):
+    """A standing query."""
+
+    name: str = Field(examples=["big"])
+    id: int
+    state: str = Field(examples=["running"])
+    kind: str = Field(examples=["query"])
+    text: str = Field(examples=["SELECT symbol FROM trades WHERE price > 100"])
+    feed: str
+    owner: str = ""
+    created: str | None = None
+    expires: str | None = None
+    results: int = 0
+    cost: float = 0.0
+    state_bytes: int = 0
+    reason: str = ""
+
+
+class Ids(BaseModel):
+    """Ids of queries."""
+
+    ids: list[int]

@@ -1,0 +1,76 @@
+"""Statements: SQL as a script, and explanations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from millrace.server.access import Served, Who
+from millrace.server.answers_http import ARROW, JSON, accepted, table_json, table_response
+from millrace.server.errors import ErrorBody, responses
+from millrace.server.models import ColumnModel
+
+router = APIRouter(tags=["statements"])
+
+
+class Statements(BaseModel):
+    """SQL, one statement or several."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sql: str = Field(examples=["SHOW QUERIES"])
+
+
+class OutcomeModel(BaseModel):
+    """What a statement did: a sentence, or a table for one that asks."""
+
+    message: str | None = None
+    columns: list[ColumnModel] | None = None
+    rows: list[dict[str, Any]] | None = None
+
+
+class Outcomes(BaseModel):
+    """What the statements did, one after the other."""
+
+    outcomes: list[OutcomeModel]
+
+
+class Explained(BaseModel):
+    """How a query runs."""
+
+    text: str
+
+
+@router.post(
+    "/v1/sql",
+    responses=responses(404, 409)
+    | {413: {"model": ErrorBody}}
+    | {200: {"model": Outcomes, "content": {ARROW: {"schema": {"type": "string"}}}}},
+    response_class=Response,
+)
+async def sql(request: Request, body: Statements, who: Who, service: Served) -> Response:
+    """Do statements. A single SELECT may be had as an Arrow stream, by `Accept`."""
+    outcomes = await service.sql(who, body.sql)
+    tables = [each.table for each in outcomes if each.table is not None]
+    if len(outcomes) == len(tables) == 1 and accepted(request, JSON, ARROW) == ARROW:
+        return await table_response(request, tables[0])
+    told = [
+        {"message": each.message} if each.table is None else table_json(each.table)
+        for each in outcomes
+    ]
+    return JSONResponse({"outcomes": told})
+
+
+@router.get("/v1/queries/{query}/explain", responses=responses(404))
+async def explain(query: str, who: Who, service: Served, *, analyze: bool = False) -> Explained:
+    """Say how a standing query runs; with `analyze`, what it has done since the engine started."""
+    return Explained(text=await service.explain(who, query, analyze=analyze))
+
+
+@router.post("/v1/explain", responses=responses())
+async def explain_text(body: Statements, who: Who, service: Served) -> Explained:
+    """Say how a query would run."""
+    return Explained(text=await service.explain(who, sql=body.sql))

@@ -1,0 +1,288 @@
+"""Which query eats the machine: results, time and state of each, and of the engine as a whole.
+
+Results are counted query by query, from what commits bring: those that were kept when the gateway
+started, and all since. Time is measured where it is spent. A plan's is its own; if it runs many
+queries, each has its part by its results. What selections of one stream take together is parted
+among them: one half evenly, since each is in the index, the other by results. What is kept is
+parted in the same way where a feed is shared.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from millrace.engine.feeds import FeedSpec
+from millrace.engine.statistics import EpochStatistics
+from millrace.engine.stores import answers_in, tells_queries_apart
+from millrace.plan.tree import tree
+from millrace.reading.reader import News, Reader
+from millrace.server.principals import Principal
+from millrace.server.query_views import QueryInfo, infos
+from millrace.state.manifest import Manifest
+from millrace.state.run import read_piece
+from millrace.state.store_state import Run
+
+MOST_EPOCHS = 4_096
+
+
+@dataclass(slots=True)
+class Work:
+    """What the engine last told of itself."""
+
+    plans: dict[int, list[float]] = field(default_factory=dict)
+    sinks: list[dict[str, Any]] = field(default_factory=list)
+    trouble: str = ""
+
+
+class Costs:
+    """Counts and measures for one gateway; `follow` is called after each commit."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._lock = threading.Lock()
+        self._seen = -2
+        self._counts: NDArray[np.int64] = np.zeros(1_024, np.int64)
+        self._sizes: dict[str, int] = {}
+        self._sized = -2
+        self._select = 0.0
+        self._total = 0.0
+        self.epochs: deque[EpochStatistics] = deque(maxlen=MOST_EPOCHS)
+        self.work = Work()
+
+    def heard(self, event: dict[str, Any]) -> None:
+        """Take up what the engine tells of its work."""
+        plans = {int(number): work for number, work in event.get("plans", {}).items()}
+        self.work = Work(plans, event.get("sinks", []), event.get("trouble", ""))
+
+    def follow(self, news: News | None = None) -> None:
+        """Count what has been committed since the last time."""
+        stores = None if news is None else news.stores
+        manifest = self._reader.manifest
+        with self._lock:
+            after, self._seen = self._seen, manifest.epoch
+            if manifest.epoch <= after:
+                return
+            for name in manifest.stores if stores is None else stores:
+                if name in manifest.stores and (found := answers_in(name)) and found[0] == "rows":
+                    runs = [each for each in manifest.stores[name].runs if each.epoch > after
+                            and (each.level == 0 or after < 0)]  # fmt: skip
+                    self._count(name, runs)
+            last = manifest.facts.get("statistics", {})
+            for spelt in (news.statistics if news is not None else ()) or (last,):
+                if spelt:
+                    self._measure(EpochStatistics.from_json(dict(spelt)))
+
+    def of(self, feed: FeedSpec, qid: int) -> tuple[int, float, int]:
+        """Return the results of a query, its share of the engine's time, and its bytes."""
+        results = int(self._counts[qid]) if qid < self._counts.size else 0
+        members = max(self._members(feed.name), 1)
+        total = self._results_of(feed) if feed.shared else results
+        part = 1.0 if not feed.shared else (results / total if total else 1 / members)
+        return results, round(self._time_of(feed, part, results), 6), int(
+            self._bytes().get(feed.name, 0) * part
+        )  # fmt: skip
+
+    def top(
+        self, who: Principal, by: Literal["cost", "state", "results"], n: int
+    ) -> list[QueryInfo]:
+        """Return the queries of somebody that take most of something."""
+        found = infos(self._reader, self, who, self._candidates(who, 4 * n + 16))
+        field = {"cost": "cost", "state": "state_bytes", "results": "results"}[by]
+        return sorted(found, key=lambda each: (-getattr(each, field), each.id))[:n]
+
+    def stats(self, who: Principal) -> dict[str, Any]:
+        """Say how the engine does; of queries and feeds only what is theirs."""
+        manifest, catalog = self._reader.manifest, self._reader.catalog
+        epochs = list(self.epochs)
+        last = epochs[-1] if epochs else None
+        seconds = sorted(each.total_seconds for each in epochs[-256:])
+        span = (epochs[-1].started - epochs[0].started) / 1e6 if len(epochs) > 1 else 0.0
+        counts = manifest.facts.get("counts", {})
+        with self._reader.registered() as (_, _, queries):
+            sizes = queries.sizes()
+        own = {name: n for name, n in sizes.items() if who.sees(name)}
+        return {
+            "epoch": manifest.epoch,
+            "rows": counts.get("rows", 0),
+            "late": counts.get("late", 0),
+            "dead": counts.get("dead", 0),
+            "results": counts.get("results", 0),
+            "rows_per_second": _rate(epochs, span, lambda each: each.rows),
+            "results_per_second": _rate(epochs, span, lambda each: each.results),
+            "rows_by_stream": {name: _stream_rate(epochs, span, name) for name in catalog.streams},
+            "epoch_seconds_p50": _at(seconds, 0.5),
+            "epoch_seconds_p99": _at(seconds, 0.99),
+            "watermark_lag_seconds": {} if last is None else {
+                name: lag / 1e6 for name, lag in last.lag.items()
+            },
+            "queries": sum(own.values()),
+            "queries_of_others": sum(sizes.values()) - sum(own.values()),
+            "families": sum(who.sees(each.feed) for each in catalog.families.values()),
+            "state_bytes": sum(n for name, n in self._bytes().items() if who.sees(name)),
+            "state_bytes_in_all": sum(piece.bytes for piece in manifest.pieces()),
+            "sinks": self.work.sinks if who.operator else [],
+            "trouble": self.work.trouble if who.operator else "",
+        }  # fmt: skip
+
+    def plan_graph(self, who: Principal) -> dict[str, Any]:
+        """Return the running dataflow: streams, stores, plans and feeds; of others only counts."""
+        catalog = self._reader.catalog
+        last = self.epochs[-1] if self.epochs else None
+        nodes: list[dict[str, Any]] = []
+        edges: list[dict[str, Any]] = []
+        for spec in catalog.streams.values():
+            rows = last.rows_by_stream.get(spec.name, 0) if last is not None else 0
+            nodes.append({"id": f"stream:{spec.name}", "kind": "stream", "label": spec.name,
+                          "properties": {"rows": rows, "columns": str(spec.schema)}})  # fmt: skip
+        others: dict[str, int] = {}
+        for feed in catalog.feeds.values():
+            n_queries = self._members(feed.name)
+            if not who.sees(feed.name):
+                for each in feed.sources:
+                    others[each] = others.get(each, 0) + n_queries
+                continue
+            nodes.append(self._node(feed, who, n_queries, last))
+            edges += [{"from": f"stream:{each}", "to": f"feed:{feed.number}",
+                       "rows": last.rows_by_stream.get(each, 0) if last is not None else 0}
+                      for each in feed.sources]  # fmt: skip
+        for stream, n_queries in others.items():
+            nodes.append({"id": f"others:{stream}", "kind": "others",
+                          "label": f"{n_queries} queries of others", "properties": {}})  # fmt: skip
+            edges.append({"from": f"stream:{stream}", "to": f"others:{stream}", "rows": 0})
+        return {"epoch": self._reader.manifest.epoch, "nodes": nodes, "edges": edges}
+
+    def _node(
+        self, feed: FeedSpec, who: Principal, n_queries: int, last: EpochStatistics | None
+    ) -> dict[str, Any]:
+        plan = [] if feed.plan is None else [line for each in feed.plan.told for line in tree(each)]
+        return {
+            "id": f"feed:{feed.number}",
+            "kind": "plan" if feed.plan is not None else "selection",
+            "label": who.shown(feed.name),
+            "properties": {
+                "queries": n_queries,
+                "text": feed.text,
+                "plan": plan,
+                "rows": 0 if last is None else last.results_by_query.get(feed.name, 0),
+                "seconds": self._seconds(feed),
+                "bytes": self._bytes().get(feed.name, 0),
+                "keep": feed.keep,
+            },
+        }
+
+    def _count(self, store: str, runs: list[Run]) -> None:
+        for run in runs:
+            for piece in run.pieces:
+                if tells_queries_apart(store):
+                    keys = read_piece(self._reader.root, piece, columns=["_key"])["_key"].to_numpy()
+                    qids, counts = np.unique(keys, return_counts=True)
+                else:
+                    qids, counts = np.array([piece.low[0]], np.uint64), np.array([piece.rows])
+                self._grow(int(qids[-1]) if qids.size else 0)
+                self._counts[qids.astype(np.int64)] += counts
+
+    def _grow(self, qid: int) -> None:
+        if qid >= self._counts.size:
+            more = np.zeros(max(qid + 1, 2 * self._counts.size), np.int64)
+            more[: self._counts.size] = self._counts
+            self._counts = more
+
+    def _measure(self, epoch: EpochStatistics) -> None:
+        if not self.epochs or epoch.epoch > self.epochs[-1].epoch:
+            self.epochs.append(epoch)
+            self._select += epoch.seconds.get("select", 0.0)
+            self._total += epoch.seconds.get("run", 0.0)
+
+    def _members(self, feed: str) -> int:
+        with self._reader.registered() as (_, _, queries):
+            if self._sized != self._reader.number:
+                self._sizes, self._sized = queries.sizes(), self._reader.number
+        return self._sizes.get(feed, 0)
+
+    def _results_of(self, feed: FeedSpec) -> int:
+        with self._reader.registered() as (_, _, queries):
+            ids = queries.ids_of(feed.name).astype(np.int64)
+        known = ids[ids < self._counts.size]
+        return int(self._counts[known].sum())
+
+    def _time_of(self, feed: FeedSpec, part: float, results: int) -> float:
+        """Estimate a query's share of the engine's time."""
+        if not self._total:
+            return 0.0
+        if feed.plan is not None:
+            return self._seconds(feed) * part / self._total
+        n_all, told = max(sum(self._sizes.values()), 1), max(int(self._counts.sum()), 1)
+        return self._select / self._total * (0.5 / n_all + 0.5 * results / told)
+
+    def _bytes(self) -> dict[str, int]:
+        return _bytes_by_feed(self._reader.manifest)
+
+    def _candidates(self, who: Principal, most: int) -> list[int]:
+        """Return the ids among which those of somebody that take most are."""
+        sizes = self._bytes()
+        with self._reader.registered() as (catalog, population, queries):
+            ids = queries.ids(who.sees).astype(np.int64)
+            heavy = [
+                name for name in sorted(sizes, key=lambda each: -sizes[each]) if who.sees(name)
+            ]
+            planned = [name for name in catalog.planned if who.sees(name)]
+            busy = sorted(planned, key=lambda each: -self._seconds(catalog.feeds[each]))
+            named = [*heavy[:most], *busy[:most]]
+            found = [population.names[each] for each in named if each in population.names]
+        counts = np.zeros(ids.size, np.int64)
+        counts[ids < self._counts.size] = self._counts[ids[ids < self._counts.size]]
+        found += ids[np.argsort(-counts, kind="stable")[:most]].tolist()
+        return list(dict.fromkeys(found))
+
+    def _seconds(self, feed: FeedSpec) -> float:
+        """Return how long a feed's plan has run."""
+        return self.work.plans.get(feed.number, [0.0, 0.0, 0.0])[2]
+
+
+_known: tuple[Manifest | None, dict[str, int]] = (None, {})
+
+
+def _bytes_by_feed(manifest: Manifest) -> dict[str, int]:
+    """Return how much each feed keeps: answers, and what its plan remembers."""
+    global _known  # noqa: PLW0603  a manifest never changes, so this is a memory of one
+    if _known[0] is not manifest:
+        found: dict[str, int] = {}
+        for name, store in manifest.stores.items():
+            kind, _, rest = name.partition("/")
+            if not store.runs or kind in ("rows", "late", "elements", "dead letters"):
+                continue
+            feed = rest.rsplit(".", 1)[0] if kind != "state" else _state_owner(rest)
+            size = sum(piece.bytes for run in store.runs for piece in run.pieces)
+            found[feed] = found.get(feed, 0) + size
+        _known = manifest, found
+    return _known[1]
+
+
+def _state_owner(rest: str) -> str:
+    """Return the feed of a store of state, which is called name.number/operator."""
+    for at in range(len(rest)):
+        head, _, tail = rest[at:].partition("/")
+        if tail and head.rpartition(".")[2].isdigit() and "." in head:
+            return (rest[:at] + head).rpartition(".")[0]
+    return rest
+
+
+def _rate(
+    epochs: list[EpochStatistics], span: float, of: Callable[[EpochStatistics], int]
+) -> float:
+    return round(sum(of(each) for each in epochs[1:]) / span, 3) if span > 0 else 0.0
+
+
+def _stream_rate(epochs: list[EpochStatistics], span: float, stream: str) -> float:
+    return _rate(epochs, span, lambda each: each.rows_by_stream.get(stream, 0))
+
+
+def _at(ordered: list[float], share: float) -> float:
+    return round(ordered[min(int(share * len(ordered)), len(ordered) - 1)], 6) if ordered else 0.0

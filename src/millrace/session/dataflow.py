@@ -1,0 +1,289 @@
+"""The running dataflow as a graph: what flows from streams to feeds and sinks, and who shares what.
+
+    stream ─► index ─► family ─► feed ─► sink             selections: one index for each stream
+    stream ─► store ─► operators of a plan ─► feed        plans: elements are stored once for all
+    table ──────────►
+
+A node has an id, a kind, a label and properties; an edge says how many rows a second went along it
+over the last epochs. Of many families and plans the largest are drawn, and the rest is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from millrace.engine.feeds import FeedSpec
+from millrace.engine.flows import flow, inputs_of
+from millrace.engine.plan_stores import element_stores, state_prefix
+from millrace.engine.plans import compiled
+from millrace.engine.statistics import EpochStatistics
+from millrace.engine.work import PlanWork
+from millrace.plan.relations import Source, Table
+from millrace.plan.tree import branches, operator_name
+from millrace.session.plan_stores import held
+from millrace.time import SECOND, print_duration
+
+if TYPE_CHECKING:
+    from millrace.engine.catalog import Catalog
+    from millrace.session.session import Session
+
+MOST_FAMILIES = 12
+MOST_PLANS = 12
+RECENT = 10 * SECOND
+"""Rates are over the epochs of so long."""
+LONGEST_LABEL = 80
+
+
+@dataclass(slots=True)
+class Graph:
+    """Nodes by their ids, and edges."""
+
+    nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    edges: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def node(self, ident: str, kind: str, label: str, **properties: Any) -> str:  # noqa: ANN401
+        """Add a node, if it is not there; return its id."""
+        short = label if len(label) <= LONGEST_LABEL else f"{label[:LONGEST_LABEL]}…"
+        known = {"id": ident, "kind": kind, "label": short, "properties": properties}
+        self.nodes.setdefault(ident, known)
+        return ident
+
+    def edge(self, begin: str, end: str, rate: float) -> None:
+        """Add an edge, or rows to one that is there."""
+        self.edges[begin, end] = self.edges.get((begin, end), 0.0) + rate
+
+    def to_json(self) -> dict[str, Any]:
+        """Spell the graph as JSON."""
+        edges = [{"from": a, "to": b, "rate": rate} for (a, b), rate in self.edges.items()]
+        return {"nodes": list(self.nodes.values()), "edges": edges}
+
+
+@dataclass(slots=True)
+class Dataflow:
+    """Draws the dataflow of one session; how many queries each family has is counted once."""
+
+    session: Session
+    _counted: tuple[int, dict[tuple[str, str], int]] = (-1, {})
+
+    def graph(
+        self,
+        visible: Callable[[str], bool] = lambda _: True,
+        shown: Callable[[str], str] = lambda name: name,
+    ) -> dict[str, Any]:
+        """Return nodes and edges, with the names of feeds as they are shown to whoever asks.
+
+        Feeds that are not visible are counted, and not named.
+        """
+        engine = self.session.engine
+        catalog, recent = engine.registry.catalog, _recent(list(engine.statistics))
+        rows = _rates(recent, lambda each: each.rows_by_stream)
+        results = _rates(recent, lambda each: each.results_by_query)
+        drawn = Graph()
+        for stream in catalog.streams.values():
+            drawn.node(
+                f"stream:{stream.name}",
+                "stream",
+                stream.name,
+                rate=rows.get(stream.name, 0.0),
+                columns=str(stream.schema),
+                delay=print_duration(stream.delay),
+                retain=None if stream.retain is None else print_duration(stream.retain),
+                lag=recent[-1].lag.get(stream.name, 0) / SECOND if recent else None,
+            )
+        self._families(drawn, catalog, rows, results, visible)
+        self._plans(drawn, catalog, rows, results, visible)
+        self._sinks(drawn, catalog, results)
+        for node in drawn.nodes.values():
+            if node["kind"] == "feed":
+                node["label"] = shown(node["label"])
+            if node["properties"].get("query"):
+                node["properties"]["shown"] = shown(node["properties"]["query"])
+        return drawn.to_json()
+
+    def _sizes(self) -> dict[tuple[str, str], int]:
+        registry = self.session.engine.registry
+        if self._counted[0] != registry.catalog.sequence:
+            self._counted = registry.catalog.sequence, registry.family_sizes()
+        return self._counted[1]
+
+    def _families(
+        self,
+        drawn: Graph,
+        catalog: Catalog,
+        rows: Mapping[str, float],
+        results: Mapping[str, float],
+        visible: Callable[[str], bool],
+    ) -> None:
+        sizes = {
+            (feed, key): n
+            for (feed, key), n in self._sizes().items()
+            if key in catalog.families and catalog.feeds[feed].plan is None
+        }
+        for stream in dict.fromkeys(catalog.feeds[feed].stream for feed, _ in sizes):
+            mine = {each: n for each, n in sizes.items() if catalog.feeds[each[0]].stream == stream}
+            index = drawn.node(
+                f"index:{stream}",
+                "index",
+                f"index over {stream}",
+                queries=sum(mine.values()),
+                families=len(mine),
+                access=self.session.engine.settings.access,
+            )
+            drawn.edge(f"stream:{stream}", index, rows.get(stream, 0.0))
+            largest = sorted(mine, key=lambda each: -mine[each])
+            shown = [each for each in largest if visible(each[0])][:MOST_FAMILIES]
+            for feed, key in shown:
+                text = str(catalog.families[key].selection)
+                family = drawn.node(f"family:{key}", "family", text, queries=mine[feed, key])
+                target, rate = _feed(drawn, catalog.feeds[feed], results), results.get(feed, 0.0)
+                drawn.edge(index, family, rate)
+                drawn.edge(family, target, rate)
+            left = {each: n for each, n in mine.items() if each not in set(shown)}
+            if left:
+                label = f"{len(left):,} more {'family' if len(left) == 1 else 'families'}"
+                more = drawn.node(f"more:{stream}", "more", label, queries=sum(left.values()))
+                rate = sum(results.get(feed, 0.0) for feed in {feed for feed, _ in left})
+                drawn.edge(index, more, rate)
+
+    def _plans(
+        self,
+        drawn: Graph,
+        catalog: Catalog,
+        rows: Mapping[str, float],
+        results: Mapping[str, float],
+        visible: Callable[[str], bool],
+    ) -> None:
+        works = self.session.engine.work.plans
+        plans = sorted(catalog.plans(), key=lambda each: -_seconds(works.get(each.number)))
+        shown = [each for each in plans if visible(each.name)][:MOST_PLANS]
+        for feed in shown:
+            self._plan(drawn, catalog, feed, rows)
+            told = _told(feed, catalog)
+            for each in told:
+                rate = results.get(feed.name, 0.0) / len(told)
+                drawn.edge(each, _feed(drawn, feed, results), rate)
+        left = [each for each in plans if each not in shown]
+        if left:
+            label = f"{len(left):,} more plan{'' if len(left) == 1 else 's'}"
+            seconds = sum(_seconds(works.get(each.number)) for each in left)
+            more = drawn.node("more:plans", "more", label, seconds=seconds)
+            for stream in dict.fromkeys(name for each in left for name in each.sources):
+                drawn.edge(f"stream:{stream}", more, rows.get(stream, 0.0))
+
+    def _plan(
+        self, drawn: Graph, catalog: Catalog, feed: FeedSpec, rows: Mapping[str, float]
+    ) -> None:
+        """Draw the operators of a plan, above the stores that it reads."""
+        engine = self.session.engine
+        assert feed.plan is not None, "only a plan has operators"
+        plan, work = compiled(feed, catalog), engine.work.plans.get(feed.number, PlanWork())
+        names, last = plan.names(), max(self._span(work), 1e-6)
+        lines = {node: line.strip() for line, node in branches(feed.plan.told[-1]) if node}
+        stores = {each.stream: each for each in element_stores(feed, catalog)}
+        for each in stores.values():
+            n_rows, n_bytes = held(engine.manifest, each.name)
+            order = f" by {each.column}" if each.column and each.order == "key" else " by time"
+            label = f"rows of {each.stream}{order}"
+            store = drawn.node(
+                f"store:{each.name}", "store", label, rows=n_rows, bytes=n_bytes, readers=0
+            )
+            drawn.nodes[store]["properties"]["readers"] += 1
+            drawn.edges[f"stream:{each.stream}", store] = rows.get(each.stream, 0.0)
+        for node, short in names.items():
+            if isinstance(node, Source):
+                continue
+            done = flow(work.total, node, names)
+            state = [held(engine.manifest, state_prefix(feed) + name) for name in plan.stores()
+                     if name.partition(".")[0] == short]  # fmt: skip
+            ident = drawn.node(
+                _operator(feed, short),
+                "table" if isinstance(node, Table) else "operator",
+                lines.get(node, operator_name(node)),
+                query=feed.name,
+                operator=f"{operator_name(node)} {short}",
+                rows_in=done.read,
+                rows_out=done.told,
+                selectivity=done.told / done.read if done.read else None,
+                seconds=done.seconds,
+                state_rows=sum(rows for rows, _ in state),
+                state_bytes=sum(size for _, size in state),
+                policy="reads again" if node in plan.rereading.made else "remembers",
+            )
+            for below in inputs_of(node):
+                told = work.last.get(names[below]) if below in names else None
+                rate = told.rows / last if told is not None else 0.0
+                if isinstance(below, Source):
+                    drawn.edge(f"store:{stores[below.name].name}", ident, rate)
+                else:
+                    drawn.edge(_operator(feed, names[below]), ident, rate)
+
+    def _span(self, work: PlanWork) -> float:
+        """Return how many seconds after the one before it the last epoch of a plan began."""
+        epochs = {each.epoch: each.started for each in self.session.engine.statistics}
+        before = [at for epoch, at in epochs.items() if epoch < work.epoch]
+        return (epochs.get(work.epoch, 0) - before[-1]) / SECOND if before else 1.0
+
+    def _sinks(self, drawn: Graph, catalog: Catalog, results: Mapping[str, float]) -> None:
+        for sink in self.session.sinks():
+            ident = drawn.node(
+                f"sink:{sink.name}",
+                "sink",
+                sink.name,
+                state=sink.state,
+                lag_epochs=sink.lag_epochs,
+                backlog_rows=sink.backlog_rows,
+                backlog_bytes=sink.backlog_bytes,
+                error=sink.error or None,
+            )
+            for name, forms in self.session.engine.delivery.wanted(catalog.feeds).items():
+                if forms and f"feed:{name}" in drawn.nodes:
+                    drawn.edge(f"feed:{name}", ident, results.get(name, 0.0))
+
+
+def _feed(drawn: Graph, feed: FeedSpec, results: Mapping[str, float]) -> str:
+    return drawn.node(
+        f"feed:{feed.name}",
+        "feed",
+        feed.name,
+        of=feed.kind,
+        rate=results.get(feed.name, 0.0),
+        keeps=feed.keep,
+        text=feed.text,
+        query=feed.name,
+    )
+
+
+def _operator(feed: FeedSpec, short: str) -> str:
+    return f"operator:{feed.number}.{short}"
+
+
+def _told(feed: FeedSpec, catalog: Catalog) -> list[str]:
+    """Return the nodes of the operators that tell what a plan tells."""
+    assert feed.plan is not None, "only a plan has operators"
+    names = compiled(feed, catalog).names()
+    return [_operator(feed, names[each]) for each in feed.plan.told]
+
+
+def _seconds(work: PlanWork | None) -> float:
+    return 0.0 if work is None else sum(each.seconds for each in work.total.values())
+
+
+def _recent(statistics: Sequence[EpochStatistics]) -> list[EpochStatistics]:
+    newest = statistics[-1].started if statistics else 0
+    return [each for each in statistics if each.started > newest - RECENT]
+
+
+def _rates(
+    recent: Sequence[EpochStatistics], counts: Callable[[EpochStatistics], Mapping[str, int]]
+) -> dict[str, float]:
+    """Return counts a second over the last epochs."""
+    if not recent:
+        return {}
+    seconds = max((recent[-1].started - recent[0].started) / SECOND, 1.0)
+    total: dict[str, float] = {}
+    for each in recent:
+        for name, count in counts(each).items():
+            total[name] = total.get(name, 0.0) + count / seconds
+    return total

@@ -1,0 +1,133 @@
+"""The push log: what was appended is read once, whoever appends, reads, deletes or dies."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.connectors.formats.decoded import reject_table
+from millrace.connectors.pushed import Batch, PushLog, read_file
+from millrace.errors import CorruptionError
+from millrace.schema import Schema
+from millrace.state.memory_root import MemoryRoot
+from millrace.state.names import numbered
+
+SCHEMA = Schema.of("n bigint")
+FOLDER = "pushed/s_1"
+
+
+def batch(*numbers: int, key: str = "") -> Batch:
+    return Batch(pa.record_batch({"n": pa.array(numbers, pa.int64())}), "push/", key)
+
+
+def read(root: MemoryRoot, log: PushLog, start: int, stop: int) -> list[int]:
+    files = log.files(start, stop)
+    return [
+        number
+        for file in files
+        for decoded, _ in read_file(root, FOLDER, file, SCHEMA)
+        for number in decoded.rows.column(0).to_pylist()
+    ]
+
+
+def test_batches_are_read_in_the_order_of_their_files() -> None:
+    root = MemoryRoot()
+    first, second = PushLog(root, FOLDER), PushLog(root, FOLDER)
+
+    numbers = [
+        first.append([batch(1), batch(2)]),
+        second.append([batch(3)]),
+        first.append([batch(4)]),
+    ]
+
+    log = PushLog(root, FOLDER)
+    assert numbers == [0, 1, 2]
+    assert log.refresh() == 3
+    assert read(root, log, 0, 3) == [1, 2, 3, 4]
+
+
+def test_an_epoch_takes_as_many_rows_as_it_may_and_one_file_at_least() -> None:
+    log = PushLog(MemoryRoot(), FOLDER)
+    for size in (5, 5, 50, 5):
+        log.append([batch(*range(size))])
+
+    log.refresh()
+
+    assert [log.advance(start, 10) for start in range(4)] == [2, 2, 3, 4]
+
+
+def test_what_is_consumed_is_deleted_and_numbers_go_on() -> None:
+    root = MemoryRoot()
+    log = PushLog(root, FOLDER)
+    for number in range(3):
+        log.append([batch(number)])
+
+    log.refresh()
+    log.consume(3)
+
+    assert [entry.name for entry in root.list(f"{FOLDER}/")] == [numbered(FOLDER, 2)]
+    assert PushLog(root, FOLDER).append([batch(3)]) == 3
+
+
+def test_rejects_travel_with_their_places() -> None:
+    root = MemoryRoot()
+    rejects = reject_table([(1, "bad", b"x")])
+    given = Batch(pa.record_batch({"n": pa.array([10, 12])}), "push/acme", "", rejects)
+    PushLog(root, FOLDER).append([given])
+
+    [file] = PushLog(root, FOLDER).files(0, 1)
+    [(decoded, origin)] = read_file(root, FOLDER, file, SCHEMA)
+
+    assert origin == "push/acme"
+    assert decoded.ordinals.tolist() == [0, 2]
+    assert decoded.rejects.equals(rejects)
+
+
+def test_a_file_that_was_changed_is_not_believed() -> None:
+    root = MemoryRoot()
+    PushLog(root, FOLDER).append([batch(1, 2, 3)])
+    name = numbered(FOLDER, 0)
+    data = bytearray(root.get(name))
+    data[data.index((2).to_bytes(8, "little"))] ^= 1
+    root.put(name, bytes(data))
+
+    [file] = PushLog(root, FOLDER).files(0, 1)
+    with pytest.raises(CorruptionError, match="damaged"):
+        list(read_file(root, FOLDER, file, SCHEMA))
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["", "a", "b", "c"]), min_size=1, max_size=3), max_size=8),
+    st.data(),
+)
+def test_of_batches_with_one_key_the_first_counts(
+    files: list[list[str]], data: st.DataObject
+) -> None:
+    """The definition: go through all batches in order and keep those whose key is new."""
+    root = MemoryRoot()
+    expected, seen, number = [], set(), 0
+    for keys in files:
+        given = []
+        for key in keys:
+            given.append(batch(number, key=key))
+            if not key or key not in seen:
+                expected.append(number)
+            seen.add(key)
+            number += 1
+        PushLog(root, FOLDER).append(given)
+
+    found, start = [], 0
+    while start < len(files):
+        log = PushLog(root, FOLDER)  # each epoch may be read by another process, or twice
+        stop = data.draw(st.integers(start + 1, len(files)), "stop")
+        log.refresh()
+        once = read(root, log, start, stop)
+        assert read(root, PushLog(root, FOLDER), start, stop) == once
+        found += once
+        if data.draw(st.booleans(), "consume"):
+            log.consume(stop)
+        start = stop
+
+    assert found == expected

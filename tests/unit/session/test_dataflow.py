@@ -1,0 +1,89 @@
+"""The dataflow as a graph: every feed is reached, sharing is seen, others are only counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import millrace
+from millrace.engine.local import LocalRun
+from millrace.session.dataflow import Dataflow
+from millrace.state.memory_root import MemoryRoot
+
+
+@pytest.fixture
+def session() -> Iterator[millrace.Session]:
+    with millrace.Session(MemoryRoot(), threads=False) as made:
+        made.stream("trades", millrace.Feed("symbol text, price double, ts timestamp"), time="ts")
+        made.table("limits", "symbol text, most double")
+        made.query("SELECT symbol FROM trades WHERE price > 1", name="cheap")
+        made.queries([f"SELECT * FROM trades WHERE price > {n}" for n in range(20)], into="many")
+        counted = "SELECT symbol, count(*) AS n FROM trades [RANGE 10 SECONDS] GROUP BY symbol"
+        made.query(counted, name="counts")
+        made.query(counted.replace("count(*)", "max(price)"), name="highest")
+        made.query(
+            "SELECT t.symbol, l.most FROM trades [NOW] t, limits l WHERE t.symbol = l.symbol",
+            name="over",
+        )
+        made.sink(millrace.MemorySink())
+        run = made.start()
+        assert isinstance(run, LocalRun)
+        for second in range(5):
+            at = datetime.fromtimestamp(1_000 + second, UTC)
+            run.feed(trades=[{"symbol": f"S{n}", "price": 1.0 * n, "ts": at} for n in range(10)])
+        yield made
+
+
+def reached(graph: dict[str, Any], begin: str) -> set[str]:
+    found, waiting = set[str](), [begin]
+    while waiting:
+        node = waiting.pop()
+        found.add(node)
+        waiting += [e["to"] for e in graph["edges"] if e["from"] == node and e["to"] not in found]
+    return found
+
+
+def test_every_feed_and_sink_is_reached_from_its_stream(session: millrace.Session) -> None:
+    graph = Dataflow(session).graph()
+
+    ids = {node["id"] for node in graph["nodes"]}
+    assert {edge[end] for edge in graph["edges"] for end in ("from", "to")} <= ids
+    feeds = {f"feed:{name}" for name in ("cheap", "many", "counts", "highest", "over")}
+    assert feeds <= reached(graph, "stream:trades")
+    assert any(each.startswith("sink:") for each in reached(graph, "stream:trades"))
+
+
+def test_plans_share_the_rows_that_they_read(session: millrace.Session) -> None:
+    graph = Dataflow(session).graph()
+
+    stores = [n["properties"] for n in graph["nodes"] if n["kind"] == "store"]
+    assert sum(each["readers"] for each in stores) == 3
+    assert max(each["readers"] for each in stores) == 2
+    family = [n for n in graph["nodes"] if n["kind"] == "family" and n["properties"]["queries"] > 1]
+    assert [each["properties"]["queries"] for each in family] == [20]
+
+
+def test_operators_tell_what_they_did(session: millrace.Session) -> None:
+    graph = Dataflow(session).graph()
+
+    by_query = {
+        (n["properties"]["query"], n["properties"]["operator"].partition(" ")[0]): n["properties"]
+        for n in graph["nodes"]
+        if n["kind"] == "operator"
+    }
+    counts = by_query["counts", "aggregate"]
+    assert counts["rows_in"] == 40  # of five epochs, the last is not complete
+    assert counts["state_bytes"] > 0
+
+
+def test_what_is_not_visible_is_counted_and_not_named(session: millrace.Session) -> None:
+    graph = Dataflow(session).graph(lambda feed: feed == "cheap")
+
+    text = str(graph)
+    assert "feed:cheap" in text
+    assert "highest" not in text
+    assert "3 more plans" in text
+    assert "1 more family" in text
