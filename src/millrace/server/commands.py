@@ -20,6 +20,7 @@ from millrace.engine.changing import listed
 from millrace.engine.streams import SYSSTREAM
 from millrace.engine.work import Done
 from millrace.errors import NameTakenError, PlanError, UnknownNameError
+from millrace.lang.errors import LanguageError, Span
 from millrace.lang.statements import parse
 from millrace.server.audit import Audit
 from millrace.server.bulk import add_all, change_all, options_of
@@ -140,9 +141,7 @@ class Commands:
         if text is not None:
             if analyze:
                 who.require_operator("EXPLAIN ANALYZE of a text")
-            statement = f"EXPLAIN {'ANALYZE ' if analyze else ''}{text}"
-            [outcome] = OwnScript(self.session, who, self._paths).run(statement)
-            return Frame({"text": outcome.message})
+            return Frame({"text": self._explained(who, text, analyze=analyze)})
         found = self._standing(who, frame.body["query"])
         name = found.name or found.feed.name
         return Frame({"text": explain_query(self.session, name, analyze=analyze)})
@@ -266,6 +265,23 @@ class Commands:
             ids = change_all(self.session, WATCHMAN, "drop", due)
             self._audit.write(WATCHMAN, "expire", queries=ids)
         return len(due)
+
+    def _explained(self, who: Principal, text: str, *, analyze: bool) -> str:
+        """Explain a text; an error tells the place in it, and not in the statement around it."""
+        before = f"EXPLAIN {'ANALYZE ' if analyze else ''}"
+        try:
+            [outcome] = OwnScript(self.session, who, self._paths).run(before + text)
+        except LanguageError as error:
+            first, stop = (max(each - len(before), 0) for each in error.span)
+            raise LanguageError(
+                error.message,
+                source=text,
+                span=Span(first, stop),
+                code=error.code,
+                detail=error.detail,
+                hint=error.hint,
+            ) from error
+        return outcome.message
 
     def _registered(self, text: str, *, into: str | None, **options: Any) -> Query:  # noqa: ANN401
         """Register a query; if somebody has made its feed meanwhile, into that one."""

@@ -233,6 +233,7 @@ class Service:
         retain: str | None = None,
         ttl: str | float | None = None,
         history: str | None = None,
+        partial: bool = False,
         policy: str | None = None,
         unbounded: bool = False,
     ) -> QueryInfo:
@@ -246,6 +247,7 @@ class Service:
             "retain": retain,
             "ttl": ttl,
             "history": history,
+            "partial": partial,
             "policy": policy,
             "unbounded": unbounded or None,
         }

@@ -29,9 +29,6 @@ from millrace.server.errors import UnauthorizedError
 from millrace.server.principals import Principal
 from millrace.server.service import Service
 from millrace.server.told_rows import told_to
-from millrace.server.wire import ToldError
-
-EXPLAIN = "EXPLAIN "
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +131,8 @@ class Served:
         return await self._service.results(_principal(who), name, last=last)
 
     async def explain(self, who: Who, sql: str) -> str:
-        """Say how a query would run; an error is placed in the query, not in what is sent."""
-        try:
-            return await self._service.explain(_principal(who), sql=sql)
-        except ToldError as error:
-            if error.position and error.position["line"] == 1:
-                column = max(error.position["column"] - len(EXPLAIN), 1)
-                error.position = {**error.position, "column": column}
-            raise
+        """Say how a query would run."""
+        return await self._service.explain(_principal(who), sql=sql)
 
     async def explain_query(self, who: Who, name: str, *, analyze: bool) -> str:
         """Say how a standing query runs."""

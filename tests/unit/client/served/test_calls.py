@@ -224,6 +224,46 @@ def test_answers_are_kept_for_a_while(
     assert query.results()["price"].to_pylist() == [2, 3]
 
 
+def test_a_query_is_tried_before_it_stands(client: millrace.Client, stream: str) -> None:
+    client.push(stream, rows_at(*range(10)))
+    until(lambda: len(client.history(stream)), 10)
+    text = f"SELECT symbol, price FROM {stream} WHERE price > 6"
+
+    tried = client.dry_run(text)
+    part = client.dry_run(text, history="1 second")
+
+    assert (tried["results"], tried["rows"], tried["partial"]) == (3, 10, False)
+    assert [row["price"] for row in tried["sample"]] == [7, 8, 9]
+    assert part["results"] < 3
+    assert client.query_page(stream)["total"] == 0
+    with pytest.raises(MillraceError) as refused:
+        client.dry_run(f"SELECT prise FROM {stream}")
+    assert "|        ^^^^^" in str(refused.value)
+
+
+def test_a_query_answers_of_history_too(client: millrace.Client, stream: str) -> None:
+    client.push(stream, rows_at(1, 2, 3))
+    until(lambda: len(client.history(stream)), 3)
+    text = f"SELECT price FROM {stream} WHERE price > 1"
+
+    query = client.query(text, name=name(), history=timedelta(hours=1))
+    until(lambda: len(query.results()), 2)
+    client.push(stream, rows_at(4, first=10))
+    until(lambda: len(query.results()), 3)
+
+    assert query.results()["price"].to_pylist() == [2, 3, 4]
+
+
+def test_an_error_of_an_explanation_tells_the_place_in_the_text(
+    client: millrace.Client, stream: str
+) -> None:
+    with pytest.raises(MillraceError) as refused:
+        client.explain(f"SELECT prise FROM {stream}")
+
+    assert "  1 | SELECT prise FROM" in str(refused.value)
+    assert "    |        ^^^^^" in str(refused.value)
+
+
 def test_a_stream_retains_its_rows_for_another_while(client: millrace.Client, stream: str) -> None:
     client.retain(stream, "20 hours")
 
