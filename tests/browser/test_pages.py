@@ -28,14 +28,19 @@ NAMELESS = """() => [...document.querySelectorAll(
 HOSTILE = "<img src=x onerror=alert(1)>'\"</script><script>alert(2)</script>"
 
 
+def opened(page: Page, address: str) -> None:
+    """Go to a page, and wait until it answers: what is done before that is not heard."""
+    page.goto(address)
+    expect(page.locator(".mr-top [role=status]")).to_have_text("live")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_is_live_and_says_what_each_control_is(
     context: BrowserContext, page: Page, address: str, scheme: str
 ) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     for path in PAGES.values():
-        page.goto(address + path)
-        expect(page.locator(".mr-top [role=status]")).to_have_text("live")
+        opened(page, address + path)
         expect(page.locator("h1")).to_be_visible()
         assert page.evaluate("document.body.classList.contains('body--dark')") == (scheme == "dark")
         assert page.evaluate(NAMELESS) == []
@@ -57,7 +62,7 @@ def test_the_root_leads_to_the_overview_which_shows_figures_and_graphs(
 def test_a_part_of_the_plan_is_chosen_by_keyboard_and_tells_what_it_does(
     page: Page, address: str
 ) -> None:
-    page.goto(f"{address}/console/plan")
+    opened(page, f"{address}/console/plan")
     operator = page.locator(".mr-node.operator", has_text="aggregate").first
     expect(operator).to_be_visible()
 
@@ -74,7 +79,7 @@ def test_a_part_of_the_plan_is_chosen_by_keyboard_and_tells_what_it_does(
 
 
 def test_settings_and_retention_change_at_run_time(page: Page, address: str) -> None:
-    page.goto(f"{address}/console/plan")
+    opened(page, f"{address}/console/plan")
     target = page.get_by_label("Target of an epoch")
     expect(target).to_have_value("1 second")
 
@@ -102,7 +107,7 @@ def test_queries_are_searched_and_paged_in_the_server(page: Page, address: str) 
     ]
     httpx.post(f"{address}/v1/queries/bulk", json={"add": added}, timeout=60).raise_for_status()
 
-    page.goto(f"{address}/console/queries?search=page_")
+    opened(page, f"{address}/console/queries?search=page_")
     expect(page.get_by_role("status").last).to_have_text("1 to 50 of 120")
     expect(page.locator("tbody tr")).to_have_count(50)
     page.get_by_role("button", name="Next").click()
@@ -122,7 +127,7 @@ def test_queries_are_searched_and_paged_in_the_server(page: Page, address: str) 
 def test_a_query_is_written_corrected_explained_registered_paused_and_dropped(
     page: Page, address: str
 ) -> None:
-    page.goto(f"{address}/console/queries/new")
+    opened(page, f"{address}/console/queries/new")
     editor = page.locator(".cm-content")
     editor.click()
     page.keyboard.type("SELECT symbol, prise FROM trades WHERE size > 10")
@@ -160,7 +165,7 @@ def test_a_query_is_written_corrected_explained_registered_paused_and_dropped(
 
 
 def test_a_graph_is_opened_edited_and_kept_as_a_standing_query(page: Page, address: str) -> None:
-    page.goto(f"{address}/console/sysstream?graph=latency")
+    opened(page, f"{address}/console/sysstream?graph=latency")
     expect(page.get_by_role("img", name="graph: Epoch latency")).to_be_visible()
     page.locator(".cm-content").click()
     page.keyboard.press("ControlOrMeta+a")
@@ -189,10 +194,10 @@ def test_hostile_names_and_values_are_shown_and_not_run(page: Page, address: str
     expect(page.locator("h1")).to_have_text(name)
     expect(page.locator("tbody td", has_text="onerror").first).to_be_visible()
     expect(page.locator("th", has_text="<b>loud</b>")).to_be_visible()
-    page.goto(f"{address}/console/plan")
+    opened(page, f"{address}/console/plan")
     page.locator(".mr-node.feed", has_text="onerror").click()
     expect(page.get_by_role("region", name=re.compile("onerror")).first).to_be_visible()
-    page.goto(f"{address}/console/sysstream?graph=top")
+    opened(page, f"{address}/console/sysstream?graph=top")
     page.get_by_role("img", name="graph: Results by query").hover()
     page.goto(f"{address}/console/query/{'<script>alert(3)<|script>'}")
     expect(page.get_by_role("alert")).to_contain_text("does not exist")
@@ -203,8 +208,7 @@ def test_hostile_names_and_values_are_shown_and_not_run(page: Page, address: str
 
 
 def test_keys_lead_through_the_console(page: Page, address: str) -> None:
-    page.goto(f"{address}/console/")
-    expect(page.locator(".mr-top [role=status]")).to_have_text("live")
+    opened(page, f"{address}/console/")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the page"
 

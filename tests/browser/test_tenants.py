@@ -56,6 +56,7 @@ def test_a_tenant_sees_its_own_queries_and_others_as_counts(
     expect(page.locator(".mr-node.more").first).to_be_visible()
     expect(page.get_by_text("Only an administrator may change them.")).to_be_visible()
     page.goto(f"{tokens['address']}/console/sysstream?graph=top")
+    expect(page.locator(".mr-top [role=status]")).to_have_text("live")
     page.get_by_role("button", name="Table").click()
     expect(page.locator("table[aria-label=answer] tbody tr").first).to_contain_text("of_acme")
     assert "per_symbol" not in page.content()
