@@ -146,6 +146,19 @@ class Commands:
         name = found.name or found.feed.name
         return Frame({"text": explain_query(self.session, name, analyze=analyze)})
 
+    def do_dry_run(self, who: Principal, frame: Frame) -> Frame:
+        """Try a query on what its streams retain, without registering it."""
+        who.require("writer")
+        found = self.session.dry_run(frame.body["sql"], frame.body.get("history"))
+        told = {
+            "results": found.results,
+            "seconds": round(found.seconds, 6),
+            "partial": found.partial,
+            "rows": found.rows,
+            "n_rows": found.n_rows,
+        }
+        return Frame(told, (found.sample,))
+
     def do_template_insert(self, who: Principal, frame: Frame) -> Frame:
         """Insert rows of parameters into a template: each is a standing query."""
         template = self._template(who, frame.body["template"])

@@ -375,7 +375,9 @@ class Service:
         done = await self.link.ask("explain", who, body)
         return str(done.body["text"])
 
-    async def dry_run(self, who: Principal, sql: str, *, history: str) -> dict[str, Any]:
+    async def dry_run(
+        self, who: Principal, sql: str, *, history: str | None = None
+    ) -> dict[str, Any]:
         """Return how many results a query would have given on history, and some of them."""
         done = await self.link.ask("dry_run", who, {"sql": sql, "history": history})
         return {**done.body, "sample": done.tables[0]}
