@@ -230,7 +230,7 @@ def test_nobody_enters_without_a_token(serve: Callable[..., ServerProcess], tmp_
     server = serve("--tokens", str(tokens))
 
     with millrace.connect(server.url, made.stdout.strip()) as client:
-        assert client.streams() == []
+        assert client.tables() == []
         with pytest.raises(AccessError) as forbidden:
             client.change_settings(trigger=1)
         assert forbidden.value.code == "forbidden"
