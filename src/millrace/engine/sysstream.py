@@ -12,6 +12,7 @@ bring about more of itself. Nothing here changes what other queries answer.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -27,12 +28,15 @@ from millrace.engine.properties import (
 )
 from millrace.engine.statistics import EpochStatistics
 from millrace.engine.streams import SYSSTREAM, StreamSpec
+from millrace.errors import StoreError
 from millrace.schema import Schema
 from millrace.time import HOUR, SECOND
 
 if TYPE_CHECKING:
     from millrace.engine.catalog import Catalog
     from millrace.engine.epoch import Engine
+
+_logger = logging.getLogger(__name__)
 
 NAME = SYSSTREAM
 COLUMNS = Schema.of(
@@ -116,11 +120,14 @@ class SysStream:
         batches.append(_rows(held, self._epochs[-1].epoch, self._told_at))
         self._epochs, self._before = [], totals(engine)
         rows = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-        if self.deliver is not None:
-            self.deliver(rows)
+        if self.deliver is None:
+            with self._lock:
+                self._waiting.append(rows)
             return
-        with self._lock:
-            self._waiting.append(rows)
+        try:
+            self.deliver(rows)
+        except (StoreError, OSError) as error:  # a full disk, say: the epoch is committed
+            _logger.warning("sysstream not told: %s", error)
 
 
 def _by_itself(statistics: EpochStatistics) -> bool:
