@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from millrace.engine.properties import (
     Totals,
     told_by_engine,
     told_by_epochs,
+    told_by_gateways,
     totals,
 )
 from millrace.engine.statistics import EpochStatistics
@@ -75,6 +77,8 @@ class SysStream:
         self._before: Totals = {}
         self._waiting: list[pa.RecordBatch] = []
         self._lock = threading.Lock()
+        self.gateways: dict[str, Mapping[str, float]] = {}
+        """What gateways have told of themselves, by their names; it is told once."""
 
     def ask(self, now: int) -> None:
         """Let it be told for the next hour, because somebody wants to see it."""
@@ -116,7 +120,8 @@ class SysStream:
             seconds = min(max(since, self._every), LONGEST_SPAN) / SECOND
             batches.append(_rows(told_by_epochs(span, seconds), span[-1].epoch, at))
             self._told_at = at
-        held = told_by_engine(engine, self._before)
+        gateways, self.gateways = self.gateways, {}
+        held = chain(told_by_engine(engine, self._before), told_by_gateways(gateways))
         batches.append(_rows(held, self._epochs[-1].epoch, self._told_at))
         self._epochs, self._before = [], totals(engine)
         rows = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
