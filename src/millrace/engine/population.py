@@ -197,6 +197,8 @@ class Population:
 
     def find(self, qid: int) -> tuple[str, dict[str, Any]] | None:
         """Return the key of a query's family and its constants; None if it does not stand."""
+        if not 0 <= qid < 1 << 64:
+            return None  # whoever asks may have it from a client
         for block in self._all():
             [place], [mine] = _places(block, np.array([qid], np.uint64))
             if mine and not block.dead[place]:

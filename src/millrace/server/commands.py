@@ -148,6 +148,7 @@ class Commands:
 
     def do_dry_run(self, who: Principal, frame: Frame) -> Frame:
         """Say what a query would have answered on history."""
+        who.require("writer")
         text = frame.body["sql"]
         require_hearing(self.session, who, text)
         tried = self.session.dry_run(text, frame.body.get("history"))

@@ -373,6 +373,8 @@ class Registration:
             }
             if names is not None:
                 change["names"] = [names[at] for at in each.positions]
+            if feed.expires is not None:
+                change["expires"] = feed.expires
             changes.append(change)
         first = self._session.record(changes, [each.rows for each in asked])
         return {
@@ -429,6 +431,7 @@ def _with_query(
         return changes, []
     family = Family(feed.name, _nothing(feed)).to_json()
     added = {"family": family, "n_rows": 1, "rows": 0, "names": [feed.name]}
+    added |= {} if feed.expires is None else {"expires": feed.expires}
     return [*changes, {"do": "add queries", **added}], [_batch((), [], 1)]
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import millrace
+from millrace.errors import UnknownNameError
 from millrace.server.bulk import add_all, change_all
 from millrace.server.principals import OPERATOR
 from millrace.state.memory_root import MemoryRoot
@@ -71,3 +72,12 @@ def test_ten_thousand_come_and_go_in_seconds() -> None:
 
         assert len(set(ids)) == 10_000
         assert not session.engine.registry.population.names
+
+
+@pytest.mark.parametrize("strange", [-5_949, 0, 7, 2**64, 2**200])
+def test_a_number_that_is_no_id_is_refused(strange: int) -> None:
+    with session_with_stream() as session:
+        add_all(session, OPERATOR, [{"sql": "SELECT n FROM t", "name": "q", "into": "f"}])
+
+        with pytest.raises(UnknownNameError, match="does not exist"):
+            change_all(session, OPERATOR, "pause", [strange])

@@ -226,3 +226,16 @@ def test_stats_tell_what_takes_most(served: Served) -> None:
     text = served.get("/metrics").text
     assert "millrace_results 7.0" in text
     assert 'millrace_http_answers_total{method="GET",route="/v1/stats",status="200"}' in text
+
+
+def test_a_dry_run_says_what_a_query_would_have_given(served: Served) -> None:
+    served.push([trade("ACME", 101.0, at) for at in range(5)] + [trade("BOLT", 1.0, 9)])
+    served.until(lambda: served.get("/v1/stats").json()["rows"] == 6)
+
+    tried = served.post("/v1/dry-run", json={"sql": BIG, "history": "10 minutes"}).json()
+
+    assert (tried["results"], tried["rows"], tried["n_rows"]) == (5, 6, 6)
+    assert {row["symbol"] for row in tried["sample"]} == {"ACME"}
+    assert served.get("/v1/queries").json()["total"] == 0
+    wrong = served.post("/v1/dry-run", json={"sql": "SELECT prise FROM trades"})
+    assert wrong.status_code == 400

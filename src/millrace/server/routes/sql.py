@@ -38,6 +38,26 @@ class Outcomes(BaseModel):
     outcomes: list[OutcomeModel]
 
 
+class Trial(BaseModel):
+    """A query to be tried, and on how much history: such as "10 minutes", or all that is kept."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sql: str = Field(examples=["SELECT symbol FROM trades WHERE price > 100"])
+    history: str | None = None
+
+
+class Tried(BaseModel):
+    """What a query would have answered; `partial` if not all history was there, or was tried."""
+
+    results: int
+    sample: list[dict[str, Any]]
+    seconds: float
+    rows: int
+    rows_in_all: int
+    partial: bool
+
+
 class Explained(BaseModel):
     """How a query runs."""
 
@@ -68,26 +88,6 @@ async def sql(request: Request, body: Statements, who: Who, service: Served) -> 
 async def explain(query: str, who: Who, service: Served, *, analyze: bool = False) -> Explained:
     """Say how a standing query runs; with `analyze`, what it has done since the engine started."""
     return Explained(text=await service.explain(who, query, analyze=analyze))
-
-
-class Trial(BaseModel):
-    """A query to be tried, and on how much history: such as "10 minutes", or all that is kept."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    sql: str = Field(examples=["SELECT symbol FROM trades WHERE price > 100"])
-    history: str | None = None
-
-
-class Tried(BaseModel):
-    """What a query would have answered; `partial` if not all history was there, or was tried."""
-
-    results: int
-    sample: list[dict[str, Any]]
-    seconds: float
-    rows: int
-    rows_in_all: int
-    partial: bool
 
 
 @router.post("/v1/dry-run", responses=responses())
