@@ -8,6 +8,7 @@
     sink      a sink                        lag (epochs), backlog_rows, backlog_bytes, failures
     epoch     the epochs since last time    n, p50 (s), p99 (s), rows, results, late, dead, ...
     engine    the engine as a whole         queries, families, feeds, state_rows, state_bytes, ...
+    gateway   one that serves a console     requests, rate (requests/s), seconds (mean), subscribers
 
 Counts are those since the last time that properties were published; sizes are as they are now.
 `fval` always holds the number, and `ival` too if it is a whole one. `id` is the number of the
@@ -116,6 +117,13 @@ def told_by_engine(engine: Engine, before: Totals) -> Iterator[Property]:
     }
     for name, value in held.items():
         yield Property("engine", "engine", name, value)
+
+
+def told_by_gateways(gateways: Mapping[str, Mapping[str, float]]) -> Iterator[Property]:
+    """Tell what gateways have said of themselves."""
+    for name, properties in gateways.items():
+        for each, value in properties.items():
+            yield Property("gateway", name, each, value)
 
 
 def totals(engine: Engine) -> Totals:

@@ -12,8 +12,10 @@ bring about more of itself. Nothing here changes what other queries answer.
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,16 +25,20 @@ from millrace.engine.properties import (
     Totals,
     told_by_engine,
     told_by_epochs,
+    told_by_gateways,
     totals,
 )
 from millrace.engine.statistics import EpochStatistics
 from millrace.engine.streams import SYSSTREAM, StreamSpec
+from millrace.errors import StoreError
 from millrace.schema import Schema
 from millrace.time import HOUR, SECOND
 
 if TYPE_CHECKING:
     from millrace.engine.catalog import Catalog
     from millrace.engine.epoch import Engine
+
+_logger = logging.getLogger(__name__)
 
 NAME = SYSSTREAM
 COLUMNS = Schema.of(
@@ -71,6 +77,8 @@ class SysStream:
         self._before: Totals = {}
         self._waiting: list[pa.RecordBatch] = []
         self._lock = threading.Lock()
+        self.gateways: dict[str, Mapping[str, float]] = {}
+        """What gateways have told of themselves, by their names; it is told once."""
 
     def ask(self, now: int) -> None:
         """Let it be told for the next hour, because somebody wants to see it."""
@@ -112,15 +120,19 @@ class SysStream:
             seconds = min(max(since, self._every), LONGEST_SPAN) / SECOND
             batches.append(_rows(told_by_epochs(span, seconds), span[-1].epoch, at))
             self._told_at = at
-        held = told_by_engine(engine, self._before)
+        gateways, self.gateways = self.gateways, {}
+        held = chain(told_by_engine(engine, self._before), told_by_gateways(gateways))
         batches.append(_rows(held, self._epochs[-1].epoch, self._told_at))
         self._epochs, self._before = [], totals(engine)
         rows = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-        if self.deliver is not None:
-            self.deliver(rows)
+        if self.deliver is None:
+            with self._lock:
+                self._waiting.append(rows)
             return
-        with self._lock:
-            self._waiting.append(rows)
+        try:
+            self.deliver(rows)
+        except (StoreError, OSError) as error:  # a full disk, say: the epoch is committed
+            _logger.warning("sysstream not told: %s", error)
 
 
 def _by_itself(statistics: EpochStatistics) -> bool:

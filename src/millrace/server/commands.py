@@ -226,9 +226,12 @@ class Commands:
         return Frame(self._dataflow.graph(who.sees, who.shown))
 
     def do_watch(self, who: Principal, frame: Frame) -> Frame:  # noqa: ARG002  a command's form
-        """Let the engine tell of itself for the next hour."""
-        if self.session.engine.sysstream is not None:
-            self.session.engine.sysstream.ask(time.time_ns() // 1_000)
+        """Let the engine tell of itself for the next hour, and of the gateway that asks."""
+        telling = self.session.engine.sysstream
+        if telling is not None:
+            telling.ask(time.time_ns() // 1_000)
+            if frame.body.get("gateway"):
+                telling.gateways[frame.body["gateway"]] = frame.body["told"]
         return Frame({})
 
     def work(self) -> dict[str, Any]:

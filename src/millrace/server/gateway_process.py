@@ -69,4 +69,5 @@ def _add_console(
         from millrace.server.console.mount import add_console  # noqa: PLC0415  slow to import
         from millrace.server.console.served import Served  # noqa: PLC0415
 
-        add_console(app, Served(service, app.state.gate), secure=options.tls_cert is not None)
+        asked = Served(service, app.state.gate, app.state.measured)
+        add_console(app, asked, secure=options.tls_cert is not None)

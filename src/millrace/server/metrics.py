@@ -87,6 +87,31 @@ def _by(name: str, words: str, label: str, values: dict[str, float]) -> GaugeMet
     return family
 
 
+class Requests:
+    """The requests of a gateway, counted from one look to the next."""
+
+    def __init__(self, measured: Measured, service: Service) -> None:
+        self._measured, self._service = measured, service
+        self._at, self._count, self._sum = time.monotonic(), 0.0, 0.0
+
+    def since_last(self) -> dict[str, float]:
+        """Return how many there were since the last call, at which rate, and their mean time."""
+        count = total = 0.0
+        for family in self._measured.requests.collect():
+            for sample in family.samples:
+                count += sample.value if sample.name.endswith("_count") else 0.0
+                total += sample.value if sample.name.endswith("_sum") else 0.0
+        now, more = time.monotonic(), count - self._count
+        told = {
+            "requests": more,
+            "rate": more / max(now - self._at, 1e-3),
+            "seconds": (total - self._sum) / more if more else 0.0,
+            "subscribers": float(len(self._service.fan_out)),
+        }
+        self._at, self._count, self._sum = now, count, total
+        return told
+
+
 class Timing:
     """Measures each request by its route."""
 

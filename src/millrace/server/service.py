@@ -8,7 +8,7 @@ the names that they write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -390,9 +390,9 @@ class Service:
         """Return the running dataflow operator by operator, as the engine itself knows it."""
         return (await self.link.ask("dataflow", who, {})).body
 
-    async def watch(self, who: Principal) -> None:
-        """Let the engine tell of itself, on the stream `sysstream`, for the next hour."""
-        await self.link.ask("watch", who, {})
+    async def watch(self, who: Principal, gateway: str, told: Mapping[str, float]) -> None:
+        """Let the engine tell of itself, and of this gateway, on `sysstream` for the next hour."""
+        await self.link.ask("watch", who, {"gateway": gateway, "told": dict(told)})
 
     async def retain(self, who: Principal, stream: str, duration: str) -> None:
         """Keep the history of a stream for another while, from the next epoch on."""

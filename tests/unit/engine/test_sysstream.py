@@ -11,7 +11,7 @@ import pytest
 import millrace
 from millrace.engine.local import LocalRun
 from millrace.engine.sysstream import NAME
-from millrace.errors import PlanError
+from millrace.errors import PlanError, StoreFullError
 from millrace.session.telling import tell_of_itself
 from millrace.state.memory_root import MemoryRoot
 from millrace.time import HOUR, SECOND
@@ -165,6 +165,28 @@ def test_a_session_that_opens_the_root_again_goes_on_telling(clock: Hand) -> Non
     with millrace.Session(root, threads=False, clock=clock) as second:
         second.start()
         assert second.engine.sysstream is not None
+
+
+def test_an_epoch_does_not_fail_because_nothing_could_be_told(
+    session: millrace.Session, clock: Hand, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(_: object) -> None:
+        raise StoreFullError("the disk is full")
+
+    telling, run = tell_of_itself(session), started(session)
+    telling.deliver = full
+    telling.ask(clock.now())
+    pushed(run, clock, 3)
+
+    assert run.feed(trades=trades(clock)).rows == 3
+    assert "sysstream not told: the disk is full" in caplog.text
+
+
+def test_it_is_not_dropped(session: millrace.Session) -> None:
+    tell_of_itself(session)
+
+    with pytest.raises(PlanError, match='stream name "sysstream" is reserved'):
+        session.drop_stream(NAME)
 
 
 def test_its_name_is_reserved(session: millrace.Session) -> None:

@@ -74,6 +74,8 @@ GRAPHS = {
                "type = 'operator' AND property = 'seconds'"),
         _graph("memory", "Memory of the engine", "B", _ONE,
                "type = 'engine' AND property = 'memory_bytes'"),
+        _graph("requests", "Requests of gateways", "requests/s", _BY_NAME,
+               "type = 'gateway' AND property = 'rate'"),
         _graph("sinks", "Rows that wait for sinks", "rows", _BY_NAME,
                "type = 'sink' AND property = 'backlog_rows'"),
     )

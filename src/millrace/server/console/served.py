@@ -7,6 +7,7 @@ engine for anything. A tenant is told of the engine as a whole and of its own qu
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -26,6 +27,7 @@ from millrace.schema import Schema
 from millrace.server.access import Gate
 from millrace.server.console.asked import Who
 from millrace.server.errors import UnauthorizedError
+from millrace.server.metrics import Measured, Requests
 from millrace.server.principals import Principal
 from millrace.server.service import Service
 from millrace.server.told_rows import told_to
@@ -56,8 +58,9 @@ class Visitor:
 class Served:
     """Answers pages from a service."""
 
-    def __init__(self, service: Service, gate: Gate) -> None:
+    def __init__(self, service: Service, gate: Gate, measured: Measured) -> None:
         self._service, self._gate = service, gate
+        self._requests = Requests(measured, service)
         self._last = _Last()
 
     async def who(self, token: str) -> Visitor | None:
@@ -154,8 +157,9 @@ class Served:
         return outcomes[0].table
 
     async def watch(self, who: Who) -> None:
-        """Let the engine tell of itself for the next hour."""
-        await self._service.watch(_principal(who))
+        """Let the engine tell of itself for the next hour, and of this gateway."""
+        name, told = f"gateway {os.getpid()}", self._requests.since_last()
+        await self._service.watch(_principal(who), name, told)
 
     async def plan(self, who: Who) -> dict[str, Any]:
         """Return the running dataflow."""

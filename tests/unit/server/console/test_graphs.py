@@ -67,7 +67,10 @@ def test_every_graph_is_a_query_that_can_stand_and_answers() -> None:
         run = session.start()
         assert isinstance(run, LocalRun)
         for _ in range(3):
-            session.engine.sysstream._told_at = 0  # type: ignore[union-attr]  # no waiting for seconds
+            telling = session.engine.sysstream
+            assert telling is not None
+            telling._told_at = 0  # no waiting for seconds
+            telling.gateways = {"gateway 1": {"rate": 2.0}}
             run.feed(trades=[{"symbol": "A", "ts": datetime.now(UTC)}])
         run.nudge()
 
