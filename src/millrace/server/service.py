@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from millrace.connectors.decode import warm_decoders
 from millrace.connectors.pushed import Batch
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.streams import StreamSpec
@@ -28,6 +28,7 @@ from millrace.server.engine_link import EngineLink
 from millrace.server.fan_out import Event, FanOut, Subscription, events_of, require_kept
 from millrace.server.follower import Follower
 from millrace.server.limits import Limits
+from millrace.server.outcomes import Found, Outcome, Pushed
 from millrace.server.principals import Principal
 from millrace.server.pushing import BadRowsError, Pushing, read_body
 from millrace.server.query_views import QueryInfo, QueryPage, info_of, page_of
@@ -39,31 +40,6 @@ from millrace.state.root import open_root
 State = Literal["running", "paused", "suspended"]
 
 
-@dataclass(frozen=True, slots=True)
-class Pushed:
-    """What became of rows that were pushed: how many were taken, and how many set aside."""
-
-    rows: int
-    batch: str
-    set_aside: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """What a statement did: a sentence, or a table for one that asks."""
-
-    message: str = ""
-    table: pa.Table | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A query that was found by its name: its feed, and its id unless the whole feed is meant."""
-
-    feed: FeedSpec
-    qid: int | None
-
-
 class Service:
     """One gateway's view of a root."""
 
@@ -71,7 +47,7 @@ class Service:
         self.path, self.limits = root, limits or Limits()
         self.reader = Reader(open_root(root))
         self.link = EngineLink(root, self._hear)
-        self.pushing = Pushing(self.reader.root)
+        self.pushing = Pushing(self.reader.root, backlog=self.limits.backlog_bytes)
         self.fan_out = FanOut(self.reader, queued=self.limits.queued_events)
         self.costs = Costs(self.reader)
         self.follower = Follower(self.reader, self.fan_out, self.costs)
@@ -80,10 +56,12 @@ class Service:
         """Read the root, begin to follow it, and look for the engine."""
         await self.follower.start()
         self.link.start()
+        self._warming = asyncio.create_task(asyncio.to_thread(warm_decoders))
 
     async def stop(self) -> None:
         """Tell subscribers, and let go of the root."""
         self.fan_out.end("stopping")
+        await self._warming
         await self.link.stop()
         await self.follower.stop()
 

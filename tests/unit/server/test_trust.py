@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -336,6 +337,19 @@ def test_bodies_and_answers_have_a_limit(tmp_path: Path) -> None:
     assert [each.status_code for each in (large, chunked, many, result)] == [413] * 4
     assert many.json()["error"]["message"] == "refused: limit 10 rows a request, now 11"
     assert len(newest.json()["rows"]) == 5
+
+
+def test_no_more_is_pushed_than_may_wait_for_the_engine(tmp_path: Path) -> None:
+    with Served(tmp_path / "root", limits=Limits(backlog_bytes=2_000)) as served:
+        served.sql(STREAM)
+        served.stop_engine()
+        statuses = [served.push([trade("A" * 3_000, 1.0)]).status_code for _ in range(2)]
+        time.sleep(1.1)
+        refused = served.push([trade("A", 1.0)])
+
+    assert 200 in statuses
+    assert refused.status_code == 429
+    assert refused.json()["error"]["message"].startswith("refused: limit 2000 bytes pushed")
 
 
 def test_a_demo_is_served_on_loopback_only(tmp_path: Path) -> None:
