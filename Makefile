@@ -16,7 +16,7 @@ ASIDE  := tests/crash tests/slt tests/unit/index tests/unit/lang
 HUNTS  := tests/unit/operators
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types units spark-tests bench-epoch bench-filters bench-cql bench-server soak fuzz torture clean env
+.PHONY: help demo test check lint types units spark-tests browser-tests screenshots bench-epoch bench-filters bench-cql bench-server soak fuzz torture clean env
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -33,7 +33,7 @@ check: $(STAMP)  ## the quick half: style, types, imports, spelling, tests witho
 	  wait $$aside; asides=$$?; tail -n 40 $(VENV)/aside.log; exit $$((units | asides))
 	$(SAY) 'check passed'
 
-test: check spark-tests  ## everything: check, then the tests on Spark
+test: check spark-tests browser-tests  ## everything: check, then the tests on Spark and in a browser
 	$(SAY) 'all tests passed'
 
 lint: $(STAMP)  ## ruff, import contracts, spelling
@@ -59,6 +59,14 @@ spark-tests: $(STAMP)  ## the tests that start Spark, and slow ones beside them
 	    > $(VENV)/slow.log 2>&1 & slow=$$!; \
 	  $(PYTEST) -m spark; spark=$$?; $(PYTEST) -m 'slow and not spark' $(HUNTS); hunts=$$?; \
 	  wait $$slow; slows=$$?; tail -n 40 $(VENV)/slow.log; exit $$((spark | hunts | slows))
+
+browser-tests: $(STAMP)  ## the console in Chromium, which is installed if it is missing
+	$(SAY) 'tests in a browser'
+	@$(PYTEST) tests/browser
+
+screenshots: $(STAMP)  ## pictures of the console's pages, light and dark, into docs/images
+	$(SAY) 'pictures of the console'
+	@$(BIN)/python -m millrace.testing.console_pictures docs/images
 
 bench-epoch: $(STAMP)  ## what an epoch costs, against an identity function on plain Spark
 	$(SAY) 'epoch benchmark (some minutes)'

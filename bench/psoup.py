@@ -38,7 +38,7 @@ from bench.psoup_runs import (
     rows,
     seconds_each,
 )
-from bench.report import Figure, publish
+from bench.report import Bound, Figure, publish
 from millrace.kernels.containers import pack_places
 from millrace.operators.select import matching
 from millrace.plan.nodes import select
@@ -76,11 +76,7 @@ def invocations(kind: Kind, counts: tuple[int, ...], windows: tuple[int, ...]) -
 def equality(folder: Path) -> list[Figure]:
     """Figure 7a: response time by window, one to four equality predicates."""
     found = invocations(EQUALITY, (1, 2, 3, 4), LARGER)
-    ratios = {
-        window: geometric_mean(rate_ratios(found, window).values())
-        for window in (PAPER, LARGER[-1])
-    }
-    held = all(ratio > 1 for ratio in rate_ratios(found, PAPER).values())
+    worst = all(ratio > 1 for ratio in rate_ratios(found, PAPER).values())
     slower = geometric_mean(each["lazy"][PAPER] / each["eager"][PAPER] for each in found.values())
     drawing = Drawing(
         "psoup-7a",
@@ -88,26 +84,25 @@ def equality(folder: Path) -> list[Figure]:
         "rows in the window",
         "ms for an invocation",
         "The paper: NoMat is worst; PSoup-P is two orders slower than PSoup-C, as it scans bits.",
-        "Here: "
-        + ("held" if held else "not held")
-        + f"; P takes {slower:.1f} times as long as C with {PAPER:,} rows: it reads the query's "
-        "own sets, and the rows they name.",
+        f"Here, at {PAPER:,} rows, the first {'held' if worst else 'did not hold'} and the second "
+        f"{'held' if slower > 50 else 'did not'}: P takes {slower:.1f} times as long as C, in the "
+        "geometric mean, since it reads the query's own sets and the rows they name.",
     )
     draw(drawing, labelled(found), folder)
-    figures = [
-        Figure(
-            f"P's invocations by NoMat's, {PAPER:,} rows",
-            ratios[PAPER],
-            "at least",
-            10,
-            "x",
-            f"one to four equality predicates, geometric mean; {each_ratio(found, PAPER)}",
-        )
-    ]
-    window = LARGER[-1]
-    note = each_ratio(found, window)
-    case = f"the same, {window:,} rows"
-    return [*figures, Figure(case, ratios[window], "reported", None, "x", note)]
+    figures = []
+    for window in (PAPER, LARGER[-1]):
+        required = 10 if window == PAPER else None
+        case = f"P's invocations a second by NoMat's, {window:,} rows"
+        bound: Bound = "reported" if required is None else "at least"
+        note = f"a quarter each of one to four equality predicates; {each_ratio(found, window)}"
+        ratio = total(found, "none", window) / total(found, "lazy", window)
+        figures.append(Figure(case, ratio, bound, required, "x", note))
+    return figures
+
+
+def total(found: dict[int, Lines], policy: str, window: int) -> float:
+    """Return how long it takes to invoke one query of each number of predicates."""
+    return sum(each[policy][window] for each in found.values())
 
 
 def interval(folder: Path) -> list[Figure]:
@@ -129,7 +124,7 @@ def interval(folder: Path) -> list[Figure]:
     at = 1 << 15
     return [
         Figure(
-            f"Table 2: {count} intervals, {NAMES[policy]}",
+            f"Table 2: {count} interval{'s' if count > 1 else ''}, {NAMES[policy]}",
             found[count][policy][at],
             "reported",
             None,

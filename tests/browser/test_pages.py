@@ -68,7 +68,7 @@ def test_a_part_of_the_plan_is_chosen_by_keyboard_and_tells_what_it_does(
     side = page.get_by_role("region", name=re.compile("^aggregate"))
     expect(side).to_contain_text("rows in")
     expect(side).to_contain_text("time spent")
-    expect(side.get_by_role("img")).to_be_visible()
+    expect(page.get_by_role("img", name="graph: Rows in and out")).to_be_visible()
     side.get_by_role("link", name=re.compile("^Open query")).click()
     expect(page.locator("h1")).to_have_text(re.compile("per_symbol|highest"))
 
@@ -136,6 +136,10 @@ def test_a_query_is_written_corrected_explained_registered_paused_and_dropped(
     expect(alert).to_have_count(0)
     page.keyboard.press("ControlOrMeta+Enter")
     expect(page.get_by_role("region", name="How it would run")).to_contain_text("index")
+    page.get_by_role("button", name="Dry run").click()
+    tried = page.get_by_role("region", name="What it would have answered in the last 10 minutes")
+    expect(tried).to_contain_text("results")
+    expect(tried.locator("tbody tr").first).to_be_visible()
     page.get_by_label("Name").fill("written_here")
     page.get_by_role("button", name="Register").click()
 
@@ -143,6 +147,8 @@ def test_a_query_is_written_corrected_explained_registered_paused_and_dropped(
     expect(
         page.locator("table[aria-label='results of written_here'] tbody tr").nth(3)
     ).to_be_visible()
+    page.get_by_role("button", name="Chart").click()
+    expect(page.get_by_role("img", name="graph: results")).to_be_visible()
     page.get_by_role("button", name="Pause").click()
     expect(page.locator(".mr-head .mr-chip")).to_have_text("paused")
     page.get_by_role("button", name="Resume").click()
@@ -212,6 +218,7 @@ def test_keys_lead_through_the_console(page: Page, address: str) -> None:
     page.keyboard.press("t")
     expect(page.locator("body.body--dark")).to_be_visible()
     page.reload()
+    expect(page.locator(".mr-top [role=status]")).to_have_text("live")
     expect(page.locator("body.body--dark")).to_be_visible()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("search for a query")

@@ -88,3 +88,13 @@ def test_the_operator_sees_all(page: Page, tokens: dict[str, str]) -> None:
     expect(page.locator("tbody")).to_contain_text("acme/of_acme")
     page.get_by_role("link", name="acme/of_acme").click()
     expect(page.locator("h1")).to_have_text("acme/of_acme")
+
+
+def test_of_several_gateways_one_has_the_console_and_the_others_lead_there(
+    page: Page, tmp_path: Path
+) -> None:
+    with served(tmp_path / "root", gateways=3) as address:
+        for _ in range(4):  # whichever of them answers
+            page.goto(f"{address}/console/queries")
+            expect(page.locator(".mr-top [role=status]")).to_have_text("live")
+            assert not page.url.startswith(address)

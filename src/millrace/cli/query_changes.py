@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
 from millrace.cli.scripts import read_text
 from millrace.cli.terminal import counted, make_console
 from millrace.cli.waiting import waiting_for
 from millrace.client.client import Client
 from millrace.errors import PlanError
-
-if TYPE_CHECKING:
-    from millrace.lang.declarations import Statement
 
 DONE = {"drop": "dropped", "pause": "paused", "resume": "resumed"}
 
@@ -95,10 +93,10 @@ def _of_statements(text: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for statement in parse(text):
         match statement:
-            case CreateQuery(name, query, into, unbounded):
-                _require_carried(statement, CreateQuery(name, query, into, unbounded))
+            case CreateQuery(name, query, into, unbounded, options):
                 each = {"sql": str(query), "name": name, "into": into, "unbounded": unbounded}
-                found.append({key: value for key, value in each.items() if value})
+                each |= asdict(options)
+                found.append({key: value for key, value in each.items() if _is_said(value)})
             case Read(query):
                 found.append({"sql": str(query)})
             case _:
@@ -112,14 +110,8 @@ def _of_statements(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def _require_carried(statement: Statement, carried: Statement) -> None:
-    """Refuse to leave out what a statement says beyond what a bulk has words for."""
-    if str(statement) != str(carried):
-        raise PlanError(
-            f"line {statement.written.line} says more than a bulk carries",
-            detail=f"{statement}",
-            hint="Say it of all queries by options such as --ttl, or use `millrace sql -f`.",
-        )
+def _is_said(value: object) -> bool:
+    return value is not None and value is not False
 
 
 def change(client: Client, arguments: argparse.Namespace) -> int:

@@ -64,6 +64,10 @@ class AsyncClient:
         )
         await self._wire.do(calls.execute(text))
 
+    async def retain(self, stream: str, duration: Duration) -> None:
+        """Keep the history of a stream for another while, from the next epoch on."""
+        await self._wire.do(calls.retain(stream, duration))
+
     async def drop_stream(self, name: str) -> None:
         """Forget a stream, its source and its history; no query may read it any more."""
         await self._wire.do(calls.execute(drop_text("STREAM", name)))
@@ -97,9 +101,10 @@ class AsyncClient:
         into: str | None = None,
         keep: int | None = None,
         retain: Duration | None = None,
-        history: Duration | None = None,
-        ttl: Duration | None = None,
         policy: str | None = None,
+        history: Duration | None = None,
+        partial: bool = False,
+        ttl: Duration | None = None,
         unbounded: bool = False,
     ) -> AsyncRemoteQuery:
         """Register a standing query; it is durable on return and runs from the next epoch on."""
@@ -110,26 +115,43 @@ class AsyncClient:
                 into=into,
                 keep=keep,
                 retain=retain,
-                history=history,
-                ttl=ttl,
                 policy=policy,
+                history=history,
+                partial=partial or None,
+                ttl=ttl,
                 unbounded=unbounded or None,
             )
         )
         return AsyncRemoteQuery(self._wire, found)
 
-    async def queries(
+    async def queries(  # noqa: PLR0913  as many words as SQL's
         self,
         texts: Sequence[str],
         *,
         into: str | None = None,
         names: Sequence[str] | None = None,
         keep: int | None = None,
+        retain: Duration | None = None,
+        policy: str | None = None,
+        history: Duration | None = None,
+        partial: bool = False,
         ttl: Duration | None = None,
     ) -> list[int]:
         """Register many queries, all or none; return their ids."""
         return await self._wire.do(
-            calls.queries(texts, names, {"into": into, "keep": keep, "ttl": ttl})
+            calls.queries(
+                texts,
+                names,
+                {
+                    "into": into,
+                    "keep": keep,
+                    "retain": retain,
+                    "policy": policy,
+                    "history": history,
+                    "partial": partial or None,
+                    "ttl": ttl,
+                },
+            )
         )
 
     async def add_queries(self, asked: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -160,18 +182,31 @@ class AsyncClient:
         """Return one page of the list of queries: `queries`, `next` (or None), and `total`."""
         return await self._wire.do(calls.query_page(search, state, after, limit))
 
-    async def template(
+    async def template(  # noqa: PLR0913  as many words as SQL's
         self,
         name: str,
         text: str,
         parameters: Mapping[str, str] | None = None,
         *,
         keep: int | None = None,
+        retain: Duration | None = None,
+        policy: str | None = None,
+        history: Duration | None = None,
+        partial: bool = False,
+        ttl: Duration | None = None,
         unbounded: bool = False,
         **more: str,
     ) -> AsyncRemoteTemplate:
         """Declare a query template: `:name` in its text stands for a parameter of that type."""
-        options = given(keep=keep, unbounded="allowed" if unbounded else None)
+        options = given(
+            keep=keep,
+            retain=retain,
+            policy=policy,
+            history=history,
+            partial=partial or None,
+            ttl=ttl,
+            unbounded=unbounded or None,
+        )
         await self._wire.do(
             calls.execute(template_text(name, text, {**(parameters or {}), **more}, options))
         )

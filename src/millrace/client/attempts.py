@@ -65,6 +65,11 @@ def require_open(*, closed: bool) -> None:
         raise PlanError("the client is closed", hint="Connect again.")
 
 
+def wait_for_bytes(response: httpx.Response, seconds: float) -> None:
+    """Say how long to wait for each piece of a body; until now it was for the headers."""
+    response.request.extensions["timeout"]["read"] = seconds
+
+
 def checked_url(url: str) -> str:
     """Return the address of a server, or say what is wrong with it.
 

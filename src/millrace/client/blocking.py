@@ -15,6 +15,7 @@ from millrace.client.attempts import (
     http_options,
     request_options,
     require_open,
+    wait_for_bytes,
 )
 from millrace.client.calls import Call, Given
 from millrace.client.events import Events
@@ -101,12 +102,12 @@ class Wire:
 
     def _listen(self, subscription: Subscription) -> Generator[Result, None, float]:
         """Yield what comes over one connection; return how long to wait before the next."""
-        timeout = httpx.Timeout(subscription.read_timeout, connect=self._http.timeout.connect)
-        request = request_options(subscription.request())
-        with self._http.stream(**request, timeout=timeout) as response:
+        with self._http.stream(**request_options(subscription.request())) as response:
             if response.status_code >= 400:
                 body = Received(response.read())
                 return subscription.refused(Reply(response.status_code, response.headers, body))
+            subscription.opened()
+            wait_for_bytes(response, subscription.read_timeout)
             events = Events()
             for piece in response.iter_bytes():
                 for event in events.feed(piece):

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from millrace.client.declarations import DURATIONS, duration_text
 from millrace.client.json_rows import json_value, table_of_lists
 from millrace.client.reply import Reply
 from millrace.client.request import (
@@ -32,7 +33,7 @@ from millrace.client.request import (
 from millrace.client.result import Result
 from millrace.engine.given_rows import Rows, table_of
 from millrace.errors import PlanError, UnknownNameError
-from millrace.time import print_duration, print_instant, to_instant, to_micros
+from millrace.time import print_instant, to_instant
 
 Given = TypeVar("Given")
 Call: TypeAlias = Generator[Request, Reply, Given]
@@ -119,8 +120,16 @@ def queries(
 
 def add_queries(asked: Sequence[Mapping[str, Any]]) -> Call[list[int]]:
     """Register many queries, all or none; this may be repeated if all have names."""
-    body = {"add": [given(**_spelt(each)) for each in asked]}
-    named = all("name" in each for each in body["add"])
+    listed = [given(**_spelt(each)) for each in asked]
+    lives = {each.pop("ttl", None) for each in listed}
+    if len(lives) > 1:
+        raise PlanError(
+            "queries that are added together live for different times",
+            detail=f"They are {', '.join(sorted(map(str, lives)))}.",
+            hint="Give all of them the same ttl, or add them apart.",
+        )
+    body = {"add": listed, **given(ttl=lives.pop() if lives else None)}
+    named = all("name" in each for each in listed)
     found = yield from document(send("POST", path_of("queries", "bulk"), body, repeatable=named))
     return [int(one) for one in found["ids"]]
 
@@ -205,17 +214,20 @@ def instant(moment: Moment | None) -> str | None:
     return None if moment is None else print_instant(to_instant(moment))
 
 
-def _spelt(fields: Mapping[str, object]) -> Document:
-    """Spell durations as the server reads them."""
-    words = {name: value for name, value in fields.items() if name in ("ttl", "history", "retain")}
-    return {
-        **fields,
-        **{name: _duration(value) for name, value in words.items()},
+def retain(stream: str, duration: Duration) -> Call[Document]:
+    """Keep the history of a stream for another while."""
+    body = {"retain": duration_text(duration)}
+    return (yield from document(send("PATCH", path_of("streams", stream), body, repeatable=True)))
+
+
+def _spelt(fields: Mapping[str, Any]) -> Document:
+    """Spell durations as the server reads them; a number is of microseconds, as in a session."""
+    durations = {
+        name: duration_text(value)
+        for name, value in fields.items()
+        if name in DURATIONS and value is not None
     }
-
-
-def _duration(value: object) -> object:
-    return print_duration(to_micros(value)) if isinstance(value, timedelta) else value
+    return {**fields, **durations}
 
 
 def _outcome(found: Mapping[str, Any]) -> Outcome:

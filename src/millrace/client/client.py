@@ -68,6 +68,10 @@ class Client:
         )
         self._wire.do(calls.execute(text))
 
+    def retain(self, stream: str, duration: Duration) -> None:
+        """Keep the history of a stream for another while, from the next epoch on."""
+        self._wire.do(calls.retain(stream, duration))
+
     def drop_stream(self, name: str) -> None:
         """Forget a stream, its source and its history; no query may read it any more."""
         self._wire.do(calls.execute(drop_text("STREAM", name)))
@@ -104,9 +108,10 @@ class Client:
         into: str | None = None,
         keep: int | None = None,
         retain: Duration | None = None,
-        history: Duration | None = None,
-        ttl: Duration | None = None,
         policy: str | None = None,
+        history: Duration | None = None,
+        partial: bool = False,
+        ttl: Duration | None = None,
         unbounded: bool = False,
     ) -> RemoteQuery:
         """Register a standing query; it is durable on return and runs from the next epoch on.
@@ -120,14 +125,14 @@ class Client:
             What to call it; a number is chosen otherwise.
         into
             A feed to share with other queries whose answers have the same columns.
-        keep, retain
-            How many rows of answers are kept for `results`, and for how long.
-        history
-            How much of what has passed it answers too, such as `"1 hour"`.
+        keep, retain, policy
+            How many rows of answers are kept for `results`, or for how long, and how: `"lazy"`,
+            `"eager"` or `"none"`; the answers are the same.
+        history, partial
+            How far back it sees what its streams retain, such as `"1 hour"`; less than that is
+            refused, unless it may be partial.
         ttl
             After how long it is dropped by itself.
-        policy
-            How answers are kept: `"lazy"`, `"eager"` or `"none"`; they are the same.
         unbounded
             Whether it may remember more and more for as long as it runs.
         """
@@ -138,25 +143,44 @@ class Client:
                 into=into,
                 keep=keep,
                 retain=retain,
-                history=history,
-                ttl=ttl,
                 policy=policy,
+                history=history,
+                partial=partial or None,
+                ttl=ttl,
                 unbounded=unbounded or None,
             )
         )
         return RemoteQuery(self._wire, found)
 
-    def queries(
+    def queries(  # noqa: PLR0913  as many words as SQL's
         self,
         texts: Sequence[str],
         *,
         into: str | None = None,
         names: Sequence[str] | None = None,
         keep: int | None = None,
+        retain: Duration | None = None,
+        policy: str | None = None,
+        history: Duration | None = None,
+        partial: bool = False,
         ttl: Duration | None = None,
     ) -> list[int]:
         """Register many queries, all or none; return their ids."""
-        return self._wire.do(calls.queries(texts, names, {"into": into, "keep": keep, "ttl": ttl}))
+        return self._wire.do(
+            calls.queries(
+                texts,
+                names,
+                {
+                    "into": into,
+                    "keep": keep,
+                    "retain": retain,
+                    "policy": policy,
+                    "history": history,
+                    "partial": partial or None,
+                    "ttl": ttl,
+                },
+            )
+        )
 
     def add_queries(self, asked: Sequence[Mapping[str, Any]]) -> list[int]:
         """Register many queries, each with words of its own, all or none; return their ids.
@@ -200,13 +224,18 @@ class Client:
         """Return one page of the list of queries: `queries`, `next` (or None), and `total`."""
         return self._wire.do(calls.query_page(search, state, after, limit))
 
-    def template(
+    def template(  # noqa: PLR0913  as many words as SQL's
         self,
         name: str,
         text: str,
         parameters: Mapping[str, str] | None = None,
         *,
         keep: int | None = None,
+        retain: Duration | None = None,
+        policy: str | None = None,
+        history: Duration | None = None,
+        partial: bool = False,
+        ttl: Duration | None = None,
         unbounded: bool = False,
         **more: str,
     ) -> RemoteTemplate:
@@ -214,7 +243,15 @@ class Client:
 
         Declaring the same template again changes nothing.
         """
-        options = given(keep=keep, unbounded="allowed" if unbounded else None)
+        options = given(
+            keep=keep,
+            retain=retain,
+            policy=policy,
+            history=history,
+            partial=partial or None,
+            ttl=ttl,
+            unbounded=unbounded or None,
+        )
         self._wire.do(
             calls.execute(template_text(name, text, {**(parameters or {}), **more}, options))
         )

@@ -15,6 +15,7 @@ from millrace.client.attempts import (
     http_options,
     request_options,
     require_open,
+    wait_for_bytes,
 )
 from millrace.client.calls import Call, Given
 from millrace.client.events import Events
@@ -104,14 +105,15 @@ class AsyncWire:
             return Reply(response.status_code, response.headers, body)
 
     def _opened(self, subscription: Subscription) -> AbstractAsyncContextManager[httpx.Response]:
-        timeout = httpx.Timeout(subscription.read_timeout, connect=self._http.timeout.connect)
-        return self._http.stream(**request_options(subscription.request()), timeout=timeout)
+        return self._http.stream(**request_options(subscription.request()))
 
 
 async def _events(
     response: httpx.Response, subscription: Subscription
 ) -> AsyncGenerator[Result, None]:
     """Yield what comes over one connection."""
+    subscription.opened()
+    wait_for_bytes(response, subscription.read_timeout)
     events = Events()
     async for piece in response.aiter_bytes():
         for event in events.feed(piece):

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from typing import Any
 
 from millrace.schema import Schema, type_name
 from millrace.time import print_duration, to_micros
+
+DURATIONS = frozenset({"history", "retain", "ttl"})
+"""The words of a query that are durations."""
 
 
 def name_text(name: str) -> str:
@@ -46,7 +50,7 @@ def stream_text(
     clauses += [f"TIMESTAMP BY {names_text([time, *_listed(order)])}"]
     for word, duration in durations.items():
         if duration is not None:
-            clauses.append(f"{word.upper()} {print_duration(to_micros(duration))}")
+            clauses.append(f"{word.upper()} {duration_text(duration)}")
     clauses += [f"PARTITION BY {name_text(partition)}"] if partition else []
     clauses += [f"KEY ({names_text(key)})"] if key else []
     return " ".join([*clauses, "FROM push()"])
@@ -67,11 +71,33 @@ def view_text(name: str, text: str, columns: Iterable[str]) -> str:
 def template_text(
     name: str, text: str, parameters: Mapping[str, str], options: Mapping[str, object]
 ) -> str:
-    """Declare a template of queries."""
+    """Declare a template of queries.
+
+    >>> words = {"keep": 10, "retain": "1 hour", "unbounded": True}
+    >>> print(template_text("t", "SELECT :a FROM s", {"a": "int"}, words))
+    CREATE QUERY TEMPLATE "t" ("a" int) WITH (keep = 10, retain = '1 hour', unbounded = allowed) AS SELECT :a FROM s
+    """  # noqa: E501
     kinds = ", ".join(f"{name_text(each)} {kind}" for each, kind in parameters.items())
-    said = ", ".join(f"{word} = {value}" for word, value in options.items())
+    said = ", ".join(f"{word} = {_option(word, value)}" for word, value in options.items())
     clause = f" WITH ({said})" if said else ""
     return f"CREATE QUERY TEMPLATE {name_text(name)} ({kinds}){clause} AS {text}"
+
+
+def _option(word: str, value: Any) -> str:  # noqa: ANN401  of any option
+    if word == "unbounded":
+        return "allowed"
+    if word == "policy" or word in DURATIONS:
+        return f"'{duration_text(value) if word in DURATIONS else value}'"
+    return str(value).lower()
+
+
+def duration_text(duration: str | timedelta | int) -> str:
+    """Spell a duration; a number is of microseconds.
+
+    >>> duration_text("90 min"), duration_text(timedelta(seconds=1)), duration_text(1_500)
+    ('1 hour 30 minutes', '1 second', '1 millisecond 500 microseconds')
+    """
+    return print_duration(to_micros(duration))
 
 
 def drop_text(kind: str, name: str) -> str:

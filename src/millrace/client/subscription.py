@@ -26,7 +26,7 @@ from millrace.client.patience import TOO_MANY, UNAVAILABLE, Patience, seconds_of
 from millrace.client.reply import Received, Reply
 from millrace.client.request import EVENTS, Request, get, path_of
 from millrace.client.result import Result
-from millrace.errors import MillraceError
+from millrace.errors import MillraceError, SourceError
 
 SILENCE_SECONDS = 45.0
 """A server says at least every 15 seconds that it lives; after three the connection is dead."""
@@ -58,6 +58,7 @@ class Subscription:
         self._timeout, self._patience, self._now = timeout, patience, now
         self._heard = self._given = now()
         self._failures = 0
+        self._begun = False
 
     @property
     def read_timeout(self) -> float:
@@ -66,7 +67,14 @@ class Subscription:
 
     def is_over(self) -> bool:
         """Whether no answer has come for as long as the caller wants to wait."""
-        return self._timeout is not None and self._now() - self._given >= self._timeout
+        waited = self._now() - self._given
+        return self._begun and self._timeout is not None and waited >= self._timeout
+
+    def opened(self) -> None:
+        """Take note that a connection stands: what the caller waits for are answers, not it."""
+        self._heard = self._now()
+        if not self._begun:
+            self._begun, self._given = True, self._heard
 
     def request(self) -> Request:
         """Ask for what comes after the last cursor."""
@@ -114,8 +122,13 @@ class Subscription:
 
 
 def _data(event: Event) -> Mapping[str, Any]:
-    found = json.loads(event.data)
-    return {"rows": found} if isinstance(found, list) else found
+    try:
+        found = json.loads(event.data)
+        return {"rows": found} if isinstance(found, list) else {**found}
+    except (ValueError, TypeError) as cause:
+        raise SourceError(
+            "the server sent an event that is not JSON", detail=f"It begins {event.data[:80]!r}."
+        ) from cause
 
 
 def _as_reply(found: Mapping[str, Any]) -> Reply:

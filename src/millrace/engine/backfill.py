@@ -134,20 +134,17 @@ class Deciding:
         if self.catalog.next_qid <= asked or not self.catalog.historic:
             return {}
         marks, found = facts.watermarks(self.manifest, self.catalog), dict[str, list[Cohort]]()
-        epoch = self.manifest.epoch + 1
-        for name in self.catalog.historic:
-            feed = self.catalog.feeds[name]
-            mark = marks.get(feed.stream)
-            if feed.plan is not None or mark is None or feed.history is None:
-                continue
-            families = set(self.catalog.families_of(name))
-            qids = np.sort(self.population.members(feed.stream, families))
-            qids = qids[(qids >= asked) & (qids < self.catalog.next_qid)]
-            if qids.size:
-                retain = self.catalog.streams[feed.stream].retain or 0
+        epoch, next_qid = self.manifest.epoch + 1, self.catalog.next_qid
+        for stream, mark in marks.items():
+            retain = self.catalog.streams[stream].retain or 0
+            for family, qids in self.population.newcomers(stream, asked, next_qid):
+                known = self.catalog.families.get(family)
+                feed = None if known is None else self.catalog.feeds.get(known.feed)
+                if feed is None or feed.history is None or feed.plan is not None:
+                    continue
                 since = mark - (min(feed.history, retain) if feed.partial else feed.history)
                 cohort = Cohort(epoch, ranges_of(qids), since, since, mark)
-                found.setdefault(feed.stream, []).append(cohort)
+                found.setdefault(stream, []).append(cohort)
         return {stream: _together(some) for stream, some in found.items()}
 
     def _stands(self, cohort: Cohort) -> bool:

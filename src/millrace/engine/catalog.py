@@ -56,6 +56,8 @@ class Catalog:
     """The feeds whose queries see history; likewise."""
     fleeting: tuple[str, ...] = ()
     """The feeds that end by themselves; likewise."""
+    first_end: int | None = None
+    """When the first of them does."""
 
     @property
     def file(self) -> str:
@@ -228,6 +230,7 @@ class Catalog:
             retained=self.retained + _if_retained(feed),
             historic=self.historic + _if_historic(feed),
             fleeting=self.fleeting + _if_fleeting(feed),
+            first_end=_first_end([self.first_end, feed.expires]),
         )
 
     def _without_feed(self, name: str) -> Catalog:
@@ -235,6 +238,9 @@ class Catalog:
         feeds = {each: spec for each, spec in self.feeds.items() if each != name}
         gone = set(self.families_of(name))
         families = {key: each for key, each in self.families.items() if key not in gone}
+        fleeting, first_end = _without(self.fleeting, name), self.first_end
+        if self.feeds[name].expires == first_end:
+            first_end = _first_end(feeds[each].expires for each in fleeting)
         return replace(
             self,
             feeds=feeds,
@@ -242,7 +248,8 @@ class Catalog:
             planned=_without(self.planned, name),
             retained=_without(self.retained, name),
             historic=_without(self.historic, name),
-            fleeting=_without(self.fleeting, name),
+            fleeting=fleeting,
+            first_end=first_end,
         )
 
     def _with_queries(self, family: Family, n_rows: int) -> Catalog:
@@ -303,6 +310,7 @@ class Catalog:
             retained=tuple(name for each in feeds for name in _if_retained(each)),
             historic=tuple(name for each in feeds for name in _if_historic(each)),
             fleeting=tuple(name for each in feeds for name in _if_fleeting(each)),
+            first_end=_first_end(each.expires for each in feeds),
         )
 
 
@@ -320,6 +328,10 @@ def _if_historic(feed: FeedSpec) -> tuple[str, ...]:
 
 def _if_fleeting(feed: FeedSpec) -> tuple[str, ...]:
     return () if feed.expires is None else (feed.name,)
+
+
+def _first_end(ends: Iterable[int | None]) -> int | None:
+    return min((each for each in ends if each is not None), default=None)
 
 
 def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:

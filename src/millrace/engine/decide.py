@@ -168,7 +168,7 @@ def next_due(manifest: Manifest, catalog: Catalog) -> int | None:
     long as a plan that reads it waits for something.
     """
     idle = manifest.facts.get("idle", {})
-    due = [catalog.feeds[name].expires or 0 for name in catalog.fleeting]
+    due = [] if catalog.first_end is None else [catalog.first_end]
     behind = any(facts.backfills(manifest, catalog).values()) or lagging(manifest, catalog)
     due += [0] if behind else []
     due += [

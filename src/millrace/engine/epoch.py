@@ -188,6 +188,8 @@ class Engine:
     def _end_expired(self) -> None:
         """Drop the queries whose time to live is over."""
         catalog, now = self.registry.catalog, self._clock.now()
+        if catalog.first_end is None or catalog.first_end > now:
+            return
         for name in catalog.fleeting:
             if (catalog.feeds[name].expires or 0) <= now:
                 with suppress(UnknownNameError):  # somebody else has just dropped it

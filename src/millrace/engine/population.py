@@ -209,6 +209,23 @@ class Population:
         found = [block.qids[block.of_families(keys) & ~block.dead] for block in blocks]
         return np.concatenate([np.zeros(0, np.uint64), *found])
 
+    def newcomers(self, stream: str, first: int, stop: int) -> Iterator[tuple[str, Qids]]:
+        """Yield the queries over a stream with ids of [first, stop), with the key of their family.
+
+        Cost: that of the blocks and of these queries, however many others there are.
+        """
+        for block in self.blocks.get(stream, []):
+            low, high = np.searchsorted(block.qids, np.array([first, stop], np.uint64)).tolist()
+            alive = np.arange(low, high, dtype=np.int32)[~block.dead[low:high]]
+            if not alive.size:
+                continue
+            if isinstance(block, FreshBlock):
+                yield block.key, block.qids[alive]
+                continue
+            owners = block.run.owners(alive)
+            for number in np.unique(owners).tolist():
+                yield block.run.families[number].key, block.qids[alive[owners == number]]
+
     def standing(self, stream: str, families: Mapping[str, Family]) -> Iterator[Standing]:
         """Yield the rows over a stream that stand, block by block."""
         for block in self.blocks.get(stream, []):

@@ -43,17 +43,7 @@ class Retained:
 
 def retained(catalog: Catalog) -> dict[str, Retained]:
     """Return what is kept of the rows of streams, for those of which anything is."""
-    feeds: dict[str, list[FeedSpec]] = {}
-    for feed in _shared_rows(catalog):
-        feeds.setdefault(feed.stream, []).append(feed)
-    return {
-        stream: Retained(
-            max(each.retain or 0 for each in mine),
-            tuple(sorted({each.retain or 0 for each in mine if each.policy == "lazy"})),
-            any(each.policy == "none" for each in mine),
-        )
-        for stream, mine in feeds.items()
-    }
+    return _of(catalog).rows
 
 
 def horizon_of(feed: FeedSpec, watermarks: Mapping[str, int]) -> int | None:
@@ -66,12 +56,7 @@ def horizon_of(feed: FeedSpec, watermarks: Mapping[str, int]) -> int | None:
 
 def spanned(catalog: Catalog) -> dict[str, int]:
     """Return the streams that need spans, and the longest retention of a feed that reads each."""
-    found: dict[str, int] = {}
-    for name in catalog.retained:
-        feed = catalog.feeds[name]
-        if feed.plan is None and feed.retain is not None:
-            found[feed.stream] = max(found.get(feed.stream, 0), feed.retain)
-    return found
+    return _of(catalog).spans
 
 
 def grown(
@@ -98,9 +83,41 @@ def last_expired(spans: Iterable[Span], horizon: int | None) -> int | None:
     return max((epoch for epoch, least in spans if least < horizon), default=None)
 
 
-def _shared_rows(catalog: Catalog) -> Iterable[FeedSpec]:
-    """Yield the feeds whose answers are made of rows that all feeds of a stream share."""
-    for name in catalog.retained:
-        feed = catalog.feeds[name]
-        if feed.plan is None and feed.policy != "eager":
-            yield feed
+@dataclass(frozen=True, slots=True)
+class _Retentions:
+    """What all feeds of a catalog retain, of selections; `feeds` says of which catalog."""
+
+    feeds: Mapping[str, FeedSpec]
+    rows: dict[str, Retained]
+    spans: dict[str, int]
+
+
+_known = _Retentions({}, {}, {})
+
+
+def _of(catalog: Catalog) -> _Retentions:
+    """Go through the feeds of a catalog, unless they are those of the last time."""
+    global _known  # noqa: PLW0603  an epoch asks several times, and there may be many feeds
+    known = _known
+    if known.feeds is not catalog.feeds:
+        known = _known = _collected(catalog)
+    return known
+
+
+def _collected(catalog: Catalog) -> _Retentions:
+    kinds = {
+        (feed.stream, feed.retain, feed.policy)
+        for feed in map(catalog.feeds.__getitem__, catalog.retained)
+        if feed.plan is None and feed.retain is not None
+    }
+    rows: dict[str, Retained] = {}
+    for stream in {stream for stream, _, policy in kinds if policy != "eager"}:
+        mine = [(retain, policy) for each, retain, policy in kinds if each == stream]
+        lazy = sorted(retain for retain, policy in mine if policy == "lazy")
+        shared = [retain for retain, policy in mine if policy != "eager"]
+        everything = any(policy == "none" for _, policy in mine)
+        rows[stream] = Retained(max(shared), tuple(lazy), everything)
+    spans: dict[str, int] = {}
+    for stream, retain, _ in kinds:
+        spans[stream] = max(spans.get(stream, 0), retain)
+    return _Retentions(catalog.feeds, dict(sorted(rows.items())), dict(sorted(spans.items())))

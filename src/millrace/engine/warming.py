@@ -94,12 +94,11 @@ class Warmth:
         known, left = facts.warming(self.manifest, self.catalog), self.most_rows
         marks = facts.watermarks(self.manifest, self.catalog)
         found = {}
-        for name in self.catalog.historic:
+        for name, (_, begin, begun) in plans.items():
             feed = self.catalog.feeds[name]
-            limit = frontier(feed, marks)
-            if name not in plans or feed.plan is None or limit is None:
+            limit = frontier(feed, marks) if feed.history is not None else None
+            if limit is None:
                 continue
-            _, begin, begun = plans[name]
             if name not in known and (begun or begin is None or begin >= limit):
                 continue
             spelt = known.get(name, {"since": begin, "birth": limit, "newest": self._newest(feed)})

@@ -10,7 +10,7 @@ it, where NOW is the instant up to which it is known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -50,12 +50,17 @@ class Held(Protocol):
         """Return by what rows of that name are windowed; None for what has no time."""
         ...
 
-    def rows(self, name: str, begin: int | None, end: int | None) -> pa.Table:
-        """Return the rows, oldest first; those with a time of [begin, end) in microseconds."""
+    def rows(
+        self, name: str, begin: int | None, end: int | None, columns: Sequence[str]
+    ) -> pa.Table:
+        """Return the rows, oldest first; those with a time of [begin, end) in microseconds.
+
+        Only `columns` are looked at; there may be others.
+        """
         ...
 
-    def unknown(self, name: str) -> tuple[str, str]:
-        """Return a detail and a hint about a name that nothing has."""
+    def unknown(self, name: str) -> tuple[str, str, str]:
+        """Return a fact, a detail and a hint about a name that cannot be read."""
         ...
 
     @property
@@ -124,9 +129,9 @@ def _declared(parsed: Parsed, held: Held) -> tuple[Declared, dict[str, View], di
                 (tables if time is None else streams)[name] = schema
                 times |= {} if time is None else {name: time.column}
             elif view is None:
-                detail, hint = held.unknown(name)
+                fact, detail, hint = held.unknown(name)
                 raise LanguageError(
-                    f'"{name}" does not exist',
+                    fact,
                     source=text.source,
                     span=span_of(identifier),
                     code="CQL001",
@@ -141,9 +146,9 @@ def _declared(parsed: Parsed, held: Held) -> tuple[Declared, dict[str, View], di
 
 def _rows(loaded: Loaded, held: Held) -> pa.Table:
     """Return the rows that a leaf of the plan shows now."""
-    leaf = loaded.leaf
+    leaf, columns = loaded.leaf, [name for name, _ in loaded.columns]
     if not isinstance(leaf, Windowed):
-        return held.rows(leaf.name, None, None)
+        return held.rows(leaf.name, None, None, columns)
     assert isinstance(leaf.stream, Source), "a stream that a plan tells is not bound here"
     window, time = leaf.window, held.time(leaf.stream.name)
     assert time is not None, "what has no time has no window"
@@ -153,4 +158,4 @@ def _rows(loaded: Loaded, held: Held) -> pa.Table:
         begin = time.now - window.size
     if window.lag or (window.size is not None and window.until is None):
         end = time.now - window.lag + 1
-    return held.rows(leaf.stream.name, begin, end)
+    return held.rows(leaf.stream.name, begin, end, columns)

@@ -213,9 +213,8 @@ def _sets(block: Block) -> tuple[Hashes, Ints32, Ints, Ints32, Bytes]:
 
 def _rows(root: Root, store: StoreState, ids: Hashes, columns: tuple[str, ...]) -> pa.Table:
     """Return the rows of some ids, ascending; those that have expired may be missing."""
-    schema = pa.schema([store.schema.field(name) for name in columns])
-    found = pa.Table.from_batches(lookup(root, store).find(ids, columns), schema)
-    return sort_rows(found).combine_chunks()
+    fields = [store.schema.field(name) for name in columns]
+    return sort_rows(lookup(root, store).take(ids, fields))
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:

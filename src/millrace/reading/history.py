@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pyarrow as pa
 
 from millrace.engine import facts
@@ -38,6 +41,8 @@ def history(
     stream: str,
     begin: int | None = None,
     end: int | None = None,
+    *,
+    columns: Sequence[str] | None = None,
 ) -> pa.Table:
     """Return the rows that a stream retains of [begin, end), oldest first, with `_time`.
 
@@ -46,8 +51,11 @@ def history(
     spec = catalog.streams[stream]
     state = manifest.stores.get(rows_store(spec))
     if state is None:
-        return pa.schema([(TIME, pa.int64()), *spec.schema.to_arrow()]).empty_table()
+        schema = pa.schema([(TIME, pa.int64()), *spec.schema.to_arrow()])
+        return schema.empty_table()
     first = max(retained_since(spec, manifest, catalog), FIRST_TIME if begin is None else begin)
     times = (first, LAST_TIME if end is None else end)
-    names = [TIME, *spec.schema.names]
-    return scan(root, state, times=times, columns=names).sort_by(TIME)
+    names = [TIME, *(spec.schema.names if columns is None else columns)]
+    rows = scan(root, state, times=times, columns=names)
+    order = np.argsort(rows.column(TIME).to_numpy(), kind="stable")
+    return rows.take(pa.array(order))

@@ -54,8 +54,9 @@ class Collecting:
 
 def options_of(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return how a query is to be kept and run, where that was said."""
-    known = ("keep", "retain", "policy", "history", "unbounded")
-    return {name: asked[name] for name in known if asked.get(name)}
+    known = ("keep", "retain", "policy", "history", "partial", "unbounded")
+    said = {name: asked.get(name) for name in known}
+    return {name: each for name, each in said.items() if each is not None and each is not False}
 
 
 def add_all(session: Session, who: Principal, wanted: Sequence[dict[str, Any]]) -> list[int]:

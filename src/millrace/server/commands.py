@@ -17,17 +17,19 @@ from typing import Any
 import pyarrow as pa
 
 from millrace.engine.changing import listed
-from millrace.engine.sysstream import NAME as SYSSTREAM
+from millrace.engine.streams import SYSSTREAM
 from millrace.engine.work import Done
 from millrace.errors import NameTakenError, PlanError, UnknownNameError
+from millrace.lang.errors import LanguageError, Span
 from millrace.lang.statements import parse
 from millrace.server.audit import Audit
 from millrace.server.bulk import add_all, change_all, options_of
 from millrace.server.declared import Declared
-from millrace.server.principals import ForbiddenError, Principal, owner_of
+from millrace.server.principals import Principal, owner_of
 from millrace.server.quotas import Quotas
 from millrace.server.rate_watch import RateWatch
 from millrace.server.statements import OwnScript, told_as_theirs
+from millrace.server.told_rows import not_theirs, require_hearing
 from millrace.server.wire import Frame
 from millrace.session.dataflow import Dataflow
 from millrace.session.explanation import explain_query
@@ -48,9 +50,9 @@ class Commands:
     ) -> None:
         self.session, self._audit, self._quotas, self._paths = session, audit, quotas, paths
         self.declared = Declared(session)
-        self.watch = RateWatch(session)
         self._dataflow = Dataflow(session)
         session.allowed = require_allowed_feed
+        self.watch = RateWatch(session)
         self._marks = threading.local()
         session.engine.registry.marks = lambda: getattr(self._marks, "now", {})
 
@@ -139,25 +141,24 @@ class Commands:
         if text is not None:
             if analyze:
                 who.require_operator("EXPLAIN ANALYZE of a text")
-            statement = f"EXPLAIN {'ANALYZE ' if analyze else ''}{text}"
-            [outcome] = OwnScript(self.session, who, self._paths).run(statement)
-            return Frame({"text": outcome.message})
+            return Frame({"text": self._explained(who, text, analyze=analyze)})
         found = self._standing(who, frame.body["query"])
         name = found.name or found.feed.name
         return Frame({"text": explain_query(self.session, name, analyze=analyze)})
 
     def do_dry_run(self, who: Principal, frame: Frame) -> Frame:
-        """Try a query on what its streams retain, without registering it."""
-        who.require("writer")
-        found = self.session.dry_run(frame.body["sql"], frame.body.get("history"))
+        """Say what a query would have answered on history."""
+        text = frame.body["sql"]
+        require_hearing(self.session, who, text)
+        tried = self.session.dry_run(text, frame.body.get("history"))
         told = {
-            "results": found.results,
-            "seconds": round(found.seconds, 6),
-            "partial": found.partial,
-            "rows": found.rows,
-            "n_rows": found.n_rows,
+            "results": tried.results,
+            "seconds": round(tried.seconds, 6),
+            "rows": tried.rows,
+            "rows_in_all": tried.n_rows,
+            "partial": tried.partial or tried.at_least,
         }
-        return Frame(told, (found.sample,))
+        return Frame(told, (tried.sample,))
 
     def do_template_insert(self, who: Principal, frame: Frame) -> Frame:
         """Insert rows of parameters into a template: each is a standing query."""
@@ -265,6 +266,23 @@ class Commands:
             self._audit.write(WATCHMAN, "expire", queries=ids)
         return len(due)
 
+    def _explained(self, who: Principal, text: str, *, analyze: bool) -> str:
+        """Explain a text; an error tells the place in it, and not in the statement around it."""
+        before = f"EXPLAIN {'ANALYZE ' if analyze else ''}"
+        try:
+            [outcome] = OwnScript(self.session, who, self._paths).run(before + text)
+        except LanguageError as error:
+            first, stop = (max(each - len(before), 0) for each in error.span)
+            raise LanguageError(
+                error.message,
+                source=text,
+                span=Span(first, stop),
+                code=error.code,
+                detail=error.detail,
+                hint=error.hint,
+            ) from error
+        return outcome.message
+
     def _registered(self, text: str, *, into: str | None, **options: Any) -> Query:  # noqa: ANN401
         """Register a query; if somebody has made its feed meanwhile, into that one."""
         feeds = self.session.engine.registry.catalog.feeds
@@ -328,11 +346,7 @@ def require_allowed_feed(change: dict[str, Any]) -> None:
     if change["do"] == "add feed" and owner_of(change["feed"]["name"]):
         plan = change["feed"]["plan"]
         if SYSSTREAM in [change["feed"]["stream"], *(plan["sources"] if plan else ())]:
-            raise ForbiddenError(
-                f'a standing query over "{SYSSTREAM}" is for the operator',
-                detail="It tells of the queries of all tenants.",
-                hint="The console shows what concerns you.",
-            )
+            raise not_theirs()
 
 
 def _total(done: Iterable[Done]) -> list[float]:

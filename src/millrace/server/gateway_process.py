@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 from functools import partial
 
 import uvicorn
 from fastapi import FastAPI
 
+from millrace.server.console.guards import Signpost
 from millrace.server.fan_out import FanOut
 from millrace.server.gateway import make_app
 from millrace.server.options import ServerOptions
@@ -29,21 +31,14 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _add_console(options: ServerOptions, app: FastAPI, service: Service) -> None:
-    from millrace.server.console.mount import add_console  # noqa: PLC0415  slow to import
-    from millrace.server.console.served import Served  # noqa: PLC0415
-
-    add_console(app, Served(service, app.state.gate), secure=options.tls_cert is not None)
-
-
-def run_gateway(options: ServerOptions, listener: int) -> None:
-    """Serve HTTP until told to stop."""
+def run_gateway(options: ServerOptions, listener: int, *, console: int | None = None) -> None:
+    """Serve HTTP until told to stop; the console too, on its socket if it has one of its own."""
     app = make_app(
         options.root,
         token_path=options.token_path,
         limits=options.limits,
         demo=options.demo,
-        extend=partial(_add_console, options) if options.console else None,
+        extend=partial(_add_console, options, console),
     )
     config = uvicorn.Config(
         app,
@@ -57,5 +52,21 @@ def run_gateway(options: ServerOptions, listener: int) -> None:
         ssl_keyfile=None if options.tls_key is None else str(options.tls_key),
     )
     server = Server(config, app.state.gate.service.fan_out)
-    with socket.socket(fileno=listener) as inherited:
-        server.run(sockets=[inherited])
+    handles = [listener] if console is None else [listener, console]
+    with ExitStack() as stack:
+        server.run(sockets=[stack.enter_context(socket.socket(fileno=each)) for each in handles])
+
+
+def _add_console(
+    options: ServerOptions, console: int | None, app: FastAPI, service: Service
+) -> None:
+    """Serve the console here, or lead to where it is."""
+    if not options.console:
+        return
+    if options.console_port is not None:
+        app.add_middleware(Signpost, base="/console", port=options.console_port)
+    if options.console_port is None or console is not None:
+        from millrace.server.console.mount import add_console  # noqa: PLC0415  slow to import
+        from millrace.server.console.served import Served  # noqa: PLC0415
+
+        add_console(app, Served(service, app.state.gate), secure=options.tls_cert is not None)

@@ -26,6 +26,9 @@ class ServerOptions:
         Whether epochs run without Spark.
     demo
         Whether requests without a token are the operator's; only on loopback.
+    console_port
+        Where the console is, if it has a port of its own: a page and what keeps it alive must meet
+        in one process, and several gateways share their port.
     paths
         The directories in which statements over HTTP may name files.
     """
@@ -43,6 +46,7 @@ class ServerOptions:
     tls_key: Path | None = None
     paths: tuple[Path, ...] = ()
     console: bool = True
+    console_port: int | None = None
     limits: Limits = field(default_factory=Limits)
     settings: dict[str, Any] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""What the service returns: of pushed rows, of statements, and of a query that was looked for."""
+"""What the service answers where a table or a number would not do."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
         else:
             from millrace.server.gateway_process import run_gateway  # noqa: PLC0415
 
-            run_gateway(options, int(rest[0]))
+            run_gateway(options, int(rest[0]), console=int(rest[2]) if len(rest) > 2 else None)
     except MillraceError as error:
         sys.stderr.write(f"error: {error}\n")
         return FATAL_STATUS

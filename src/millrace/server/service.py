@@ -33,6 +33,7 @@ from millrace.server.principals import Principal
 from millrace.server.pushing import BadRowsError, Pushing, read_body
 from millrace.server.query_views import QueryInfo, QueryPage, info_of, page_of
 from millrace.server.quotas import TooLargeError
+from millrace.server.told_rows import require_not_told, told_to
 from millrace.server.work_views import Costs
 from millrace.state.names import MissingError
 from millrace.state.root import open_root
@@ -90,11 +91,11 @@ class Service:
         limit: int = 1_000,
     ) -> pa.Table:
         """Return retained rows of a stream, the newest `limit` of a window of time."""
-        del who
         spec, most = self._stream(name), self._most(limit)
-        return await asyncio.to_thread(
+        rows = await asyncio.to_thread(
             stream_reads.history, self.reader, spec, begin=begin, end=end, limit=most
         )
+        return told_to(who, name, rows)
 
     async def dead_letters(self, who: Principal, name: str, *, limit: int = 1_000) -> pa.Table:
         """Return the newest dead letters of a stream; a tenant sees those of rows it pushed."""
@@ -128,6 +129,7 @@ class Service:
             Whether rows that do not fit are set aside; otherwise none is taken if one is bad.
         """
         who.require("writer")
+        require_not_told(name)
         spec = self._stream(name)
         decoded = await asyncio.to_thread(
             read_body, body, kind, spec.schema, most_rows=self.limits.push_rows
@@ -234,6 +236,7 @@ class Service:
         retain: str | None = None,
         ttl: str | float | None = None,
         history: str | None = None,
+        partial: bool = False,
         policy: str | None = None,
         unbounded: bool = False,
     ) -> QueryInfo:
@@ -247,6 +250,7 @@ class Service:
             "retain": retain,
             "ttl": ttl,
             "history": history,
+            "partial": partial,
             "policy": policy,
             "unbounded": unbounded or None,
         }

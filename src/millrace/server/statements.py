@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from millrace.engine.streams import SYSSTREAM
 from millrace.errors import MillraceError, NameTakenError, UnknownNameError
 from millrace.lang.declarations import (
     Connector,
@@ -25,6 +26,7 @@ from millrace.lang.declarations import (
     CreateView,
     DeleteRows,
     Drop,
+    DryRun,
     Explain,
     InsertFile,
     InsertRows,
@@ -36,6 +38,7 @@ from millrace.lang.declarations import (
     UpdateRows,
 )
 from millrace.server.principals import ForbiddenError, Principal
+from millrace.server.told_rows import require_hearing, told_to
 from millrace.session.held import SessionHeld
 from millrace.session.script import Outcome, Script
 from millrace.session.session import Session
@@ -72,8 +75,10 @@ class OwnScript(Script):
         """Refuse what the role does not allow, and files outside of the allowed directories."""
         if isinstance(statement, Show) and statement.what == "sinks":
             self._who.require_operator("SHOW SINKS")
-        if not isinstance(statement, Show | Explain | Read):
+        if not isinstance(statement, Show | Explain | Read | DryRun):
             self._who.require("writer")
+        if isinstance(statement, DryRun):
+            require_hearing(self.session, self._who, str(statement.query))
         ours = isinstance(statement, Drop) and statement.kind not in _OWN
         if ours or isinstance(statement, _DECLARATIONS):
             self._who.require_operator(" ".join(str(statement).split()[:2]).upper())
@@ -150,6 +155,13 @@ class _TheirHeld(SessionHeld):
     def stored(self, name: str) -> str:
         """Return the name under which a query or template of theirs is stored."""
         return self._who.found(name)
+
+    def rows(
+        self, name: str, begin: int | None, end: int | None, columns: Sequence[str]
+    ) -> pa.Table:
+        """Return the rows that they may see; all columns, since one says whose a row is."""
+        every = tuple(self._catalog.streams[name].schema.names) if name == SYSSTREAM else columns
+        return told_to(self._who, name, super().rows(name, begin, end, every))
 
     def shown(self, stored: str) -> str:
         """Return how they write it; nothing if it is of others."""

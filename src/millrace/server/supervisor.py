@@ -2,7 +2,7 @@
 
     supervisor ─┬─ engine     Spark, or a loop; writes
                 ├─ gateway 0  HTTP on the socket that the supervisor has bound
-                └─ gateway 1  …
+                └─ gateway 1  …             (the console is gateway 0's, on a port of its own)
 
 Gateways are there at once and serve what is committed, also while the engine starts, or is down. An
 engine that ends because the root is in use, or because its script is wrong, ends the server.
@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from millrace.errors import InUseError, StoreError
@@ -72,6 +72,9 @@ class Supervisor:
         require_free(options)
         listener = bound(options)
         address = address_of(options, listener)
+        console = bound_for_console(options)
+        if console is not None:
+            options = replace(options, console_port=console.getsockname()[1])
         command = [sys.executable, "-m", "millrace.server.process"]
         text = options.to_json()
         self._children = [
@@ -80,6 +83,9 @@ class Supervisor:
                    (listener.fileno(),))
             for each in range(options.gateways)
         ] + [_Child("engine", [*command, "engine", text])]  # fmt: skip
+        if console is not None:
+            self._children[0].command.append(str(console.fileno()))
+            self._children[0].handles += (console.fileno(),)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._take)
         try:
@@ -90,6 +96,8 @@ class Supervisor:
         finally:
             self._end()
             listener.close()
+            if console is not None:
+                console.close()
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         del number, frame
@@ -157,6 +165,16 @@ def bound(options: ServerOptions) -> socket.socket:
             hint="Choose another --port.",
         ) from cause
     return listener
+
+
+def bound_for_console(options: ServerOptions) -> socket.socket | None:
+    """Bind a port for the console alone, where several gateways share the other one."""
+    if not options.console or options.gateways == 1:
+        return None
+    try:
+        return bound(replace(options, port=options.port + 1 if options.port else 0))
+    except StoreError:
+        return bound(replace(options, port=0))
 
 
 def address_of(options: ServerOptions, listener: socket.socket) -> str:

@@ -20,6 +20,8 @@ import pyarrow as pa
 
 from millrace.engine.local import Feed, LocalRun
 from millrace.engine.settings import Settings
+from millrace.engine.streams import SYSSTREAM
+from millrace.engine.sysstream import sysstream_spec
 from millrace.errors import PlanError
 from millrace.plan.nodes import Selection
 from millrace.plan.relations import StreamOf
@@ -95,7 +97,7 @@ def dry_run(
 ) -> DryRun:
     """Try a query on what its streams retain, of the last `over`, or all."""
     begun, allowed = time.perf_counter(), limits or Limits()
-    names = _streams_of(bound_any(text, session))
+    names = streams_read(session, text)
     tables, partial = _histories(session, names, None if over is None else to_micros(over))
     tried = 0
     how = Settings(shards=1, spread="never", merging=False)
@@ -117,6 +119,11 @@ def dry_run(
     whole = sum(each.num_rows for each in tables.values())
     seconds = time.perf_counter() - begun
     return DryRun(n_results, sample, seconds, tried, whole, partial)
+
+
+def streams_read(session: Session, text: str) -> list[str]:
+    """Return the streams that a query reads."""
+    return _streams_of(bound_any(text, session))
 
 
 def _streams_of(bound: Selection | BoundRelation) -> list[str]:
@@ -152,6 +159,9 @@ def _declare(session: Session, alone: Session, names: list[str]) -> None:
     for name, function in session.functions.items():
         alone.function(name, function, returns=type_name(session.function_types[name]))
     for spec in catalog.streams.values():
+        if spec.name == SYSSTREAM:  # it is there by its history, and tells nothing of this engine
+            alone.bind(sysstream_spec(), Feed(spec.schema))
+            continue
         order = spec.order if spec.name in names else ()
         alone.stream(spec.name, Feed(spec.schema), time=spec.time, order=order)
     for table in catalog.tables.values():

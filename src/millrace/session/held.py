@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -56,7 +56,9 @@ class SessionHeld:
         time = self._catalog.streams[name].time
         return Timed(time, newest_time((name,), self._manifest, self._catalog))
 
-    def rows(self, name: str, begin: int | None, end: int | None) -> pa.Table:
+    def rows(
+        self, name: str, begin: int | None, end: int | None, columns: Sequence[str]
+    ) -> pa.Table:
         """Return the rows, oldest first; those with a time of [begin, end)."""
         if name in self._catalog.tables:
             return self._session.standing_table(name).rows()
@@ -66,17 +68,18 @@ class SessionHeld:
         if found is not None:
             return found.results(begin=begin, end=end)
         root = self._session.engine.root
-        return history(root, self._manifest, self._catalog, name, begin, end)
+        return history(root, self._manifest, self._catalog, name, begin, end, columns=columns)
 
-    def unknown(self, name: str) -> tuple[str, str]:
-        """Return a detail and a hint about a name that nothing has."""
+    def unknown(self, name: str) -> tuple[str, str, str]:
+        """Return a fact, a detail and a hint about a name that cannot be read."""
         catalog, names = self._catalog, self._session.engine.registry.population.names
         if name in catalog.streams:
-            detail = f'Stream "{name}" keeps no history.'
-            return detail, "Declare the stream with RETAIN 1 HOUR, or so."
+            fact = f'stream "{name}" keeps no history'
+            return fact, "", "Declare the stream with RETAIN 1 HOUR, or so."
         asked = [each for each in dict.fromkeys([*catalog.feeds, *names]) if self.shown(each)]
         known = [*catalog.tables, *catalog.views, *catalog.streams, *map(self.shown, asked)]
-        return there_are("names", dict.fromkeys(known)), nearest(name, known[:MOST_COMPARED])
+        detail = there_are("names", dict.fromkeys(known))
+        return f'"{name}" does not exist', detail, nearest(name, known[:MOST_COMPARED])
 
     @property
     def views(self) -> Mapping[str, View]:

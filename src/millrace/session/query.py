@@ -13,6 +13,7 @@ from millrace.engine.feeds import FeedSpec
 from millrace.reading.answers import answers
 from millrace.reading.changes import changes, require_kept
 from millrace.reading.window import Instant
+from millrace.state.names import MissingError
 
 if TYPE_CHECKING:
     from millrace.session.session import Session
@@ -137,13 +138,12 @@ def read_answers(
 ) -> pa.Table:
     """Return answers of a query, or of all of a feed, as they are committed now."""
     engine = session.engine
-    return answers(
-        engine.root,
-        engine.manifest,
-        feed,
-        qid,
-        begin=begin,
-        end=end,
-        last=last,
-        functions=session.functions,
-    )
+    window: dict[str, Any] = {"begin": begin, "end": end, "last": last}
+    window["functions"] = session.functions
+    while True:
+        manifest = engine.manifest
+        try:
+            return answers(engine.root, manifest, feed, qid, **window)
+        except MissingError:
+            if manifest is engine.manifest:  # else an epoch has tidied up meanwhile
+                raise

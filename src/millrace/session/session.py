@@ -151,6 +151,7 @@ class Session(OpenRoot):
 
     def drop_stream(self, name: str) -> None:
         """Forget a stream, its source and its history; no query may read it any more."""
+        require_not_reserved(name)
         self.change({"do": "drop stream", "name": name})
         self._bindings.pop(name, None)
         if self._run is not None:
@@ -342,7 +343,7 @@ class Session(OpenRoot):
     def start(self) -> Run:
         """Begin to run epochs."""
         catalog = self.engine.registry.catalog
-        if SYSSTREAM in catalog.streams:
+        if SYSSTREAM in catalog.streams and SYSSTREAM not in self._bindings:
             tell_of_itself(self)
         missing = [name for name in catalog.streams if name not in self._bindings]
         if missing:

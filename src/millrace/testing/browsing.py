@@ -63,13 +63,14 @@ def find_chromium() -> str | None:
 
 
 @contextmanager
-def served(root: Path, *, demo: bool = True, script: str = SCRIPT) -> Iterator[str]:
+def served(root: Path, *, demo: bool = True, gateways: int = 1) -> Iterator[str]:
     """Serve a root in processes of its own, without Spark; yield its address."""
     root.mkdir(parents=True, exist_ok=True)
     file = root.parent / f"{root.name}.sql"
-    file.write_text(script)
+    file.write_text(SCRIPT)
     command = [sys.executable, "-m", "millrace.cli.main", "serve", str(file), "--local"]
     command += ["--root", str(root), "--port", "0", "--trigger", "200ms"]
+    command += ["--gateways", str(gateways)]
     command += ["--demo"] if demo else []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -85,7 +85,8 @@ def test_many_queries_of_a_file(
     script = tmp_path / "many.sql"
     script.write_text(
         "".join(
-            f"CREATE QUERY {stream}_{n} AS SELECT symbol FROM {stream} WHERE price > {n};\n"
+            f"CREATE QUERY {stream}_{n} WITH (keep = 7, ttl = '1 day') "
+            f"AS SELECT symbol FROM {stream} WHERE price > {n};\n"
             for n in range(12)
         )
     )
@@ -100,6 +101,7 @@ def test_many_queries_of_a_file(
 
     assert (added["added"], more["added"], len({*added["ids"], *more["ids"]})) == (12, 3, 15)
     page = said("list", "--search", f"{stream}_", "--limit", "10")
+    assert all(each["expires"] for each in page["queries"])
     assert (len(page["queries"]), page["total"]) == (10, 15)
     rest = said("list", "--search", f"{stream}_", "--limit", "10", "--after", page["next"])
     assert len(rest["queries"]) == 5
@@ -165,8 +167,8 @@ def test_a_tail_goes_on_behind_its_cursor_file(
 ) -> None:
     name, kept = f"q_{stream}", tmp_path / "cursor"
     assert main(["query", "add", f"SELECT price FROM {stream}", "--name", name]) == 0
-    tail = ["query", "tail", name, "--cursor-file", str(kept), "--timeout", "3"]
-    pushing = threading.Timer(1.5, lambda: push(server, stream, 1, 2))
+    tail = ["query", "tail", name, "--cursor-file", str(kept), "--timeout", "2"]
+    pushing = threading.Timer(1, lambda: push(server, stream, 1, 2))
     pushing.start()
 
     assert main([*tail, "--json"]) == 0

@@ -18,12 +18,16 @@ from millrace.client.handles import RemoteQuery, RemoteTable, RemoteTemplate
 
 LACKING: dict[type, dict[str, str]] = {
     millrace.Session: {
+        "allowed": "quotas are checked in the engine's process",
+        "bind": "a source is bound in the engine's process",
         "change": "an entry of the registry is the engine's own",
         "engine": "the engine is in another process",
+        "fed_by_hand": "a server runs epochs by itself",
         "followers": "a template that follows a file does so in the engine's process",
         "function": "functions come from the operator only",
         "function_types": "functions come from the operator only",
         "functions": "functions come from the operator only",
+        "now": "the engine goes by its own clock",
         "make_source": "a source is made in the engine's process",
         "record": "an entry of the registry is the engine's own",
         "sink": "a sink writes where the engine is: CREATE SINK, through execute",
@@ -61,7 +65,8 @@ PAIRS = [
 
 def public(kind: type) -> set[str]:
     """Return the public names of a class, also those that its __init__ sets."""
-    source = inspect.getsource(kind.__init__)  # type: ignore[misc]  # of a class we know
+    made = [each.__init__ for each in kind.__mro__[:-1] if "__init__" in vars(each)]  # type: ignore[misc]
+    source = "".join(map(inspect.getsource, made))
     own = re.findall(r"\bself\.([a-z]\w*)(?=, self|: | = )", source)
     return {name for name in {*dir(kind), *own} if not name.startswith("_")}
 

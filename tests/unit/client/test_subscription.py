@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import islice
 
@@ -18,7 +19,7 @@ from millrace.client.blocking import Wire
 from millrace.client.client import Client
 from millrace.client.patience import Patience
 from millrace.client.request import ARROW, arrow_bytes
-from millrace.errors import LostAnswersError, UnknownNameError, UnreachableError
+from millrace.errors import LostAnswersError, SourceError, UnknownNameError, UnreachableError
 
 N_EVENTS = 12
 SCHEMA = pa.schema({"n": pa.int64()})
@@ -114,6 +115,37 @@ def test_it_ends_when_nothing_comes(client_of: Callable[..., Client]) -> None:
     found = list(query.changes(after="11", timeout=0.05))  # type: ignore[union-attr]
 
     assert [result.rows() for result in found] == [[{"n": 12}]]
+
+
+def test_the_time_to_wait_begins_when_the_connection_stands(
+    client_of: Callable[..., Client],
+) -> None:
+    server = Server()
+
+    def slowly(request: httpx.Request) -> httpx.Response:
+        if "event-stream" in request.headers["Accept"]:
+            time.sleep(0.2)
+        return server(request)
+
+    query = client_of(slowly).standing("q")
+
+    found = list(query.changes(after="11", timeout=0.05))  # type: ignore[union-attr]
+
+    assert [result.rows() for result in found] == [[{"n": 12}]]
+
+
+def test_an_event_that_is_no_json_is_refused_in_words(client_of: Callable[..., Client]) -> None:
+    server = Server()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if "event-stream" in request.headers["Accept"]:
+            return httpx.Response(200, content="id: 1\ndata: <html>\n\n")
+        return server(request)
+
+    query = client_of(answer).standing("q")
+
+    with pytest.raises(SourceError, match="an event that is not JSON"):
+        next(query.changes())  # type: ignore[union-attr]
 
 
 def test_answers_that_are_gone_are_told(client_of: Callable[..., Client]) -> None:

@@ -131,7 +131,7 @@ def test_what_comes_and_goes_of_a_relation_is_read_as_it_was_told(
 
 REFUSED = {
     "SELECT * FROM nope": ('"nope" does not exist', 14),
-    "SELECT * FROM fleeting": ('"fleeting" does not exist', 14),
+    "SELECT * FROM fleeting": ('stream "fleeting" keeps no history', 14),
     "SELECT * FROM read_csv('/etc/passwd')": ("nothing of ours has that name", 14),
     "SELECT * FROM read_parquet(['a.parquet'])": ("is not understood", 28),
     "SELECT * FROM '/etc/passwd'": ("was not expected here", 14),
@@ -200,3 +200,20 @@ def test_without_duckdb_it_is_said_what_to_install(
         asked(session, "SELECT * FROM sectors")
 
     assert "millrace[server]" in missing.value.hint
+
+
+def test_a_question_may_call_queries_by_other_names(session: millrace.Session) -> None:
+    class Theirs(SessionHeld):
+        def stored(self, name: str) -> str:
+            return {"mine": "big"}.get(name, f"of others/{name}")
+
+        def shown(self, stored: str) -> str:
+            return {"big": "mine"}.get(stored, "")
+
+    held = Theirs(session)
+
+    assert ask("SELECT count(*) AS n FROM mine", held).to_pylist() == [{"n": 4}]
+    with pytest.raises(LanguageError, match='"big" does not exist') as refusal:
+        ask("SELECT count(*) AS n FROM big", held)
+    assert "mine" in refusal.value.detail
+    assert "big" not in refusal.value.detail

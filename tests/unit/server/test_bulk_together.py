@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def test_a_bulk_registers_what_single_calls_do(asked: list[tuple[str, int, str]]
         assert ids == [at_once.engine.registry.population.names[name] for name in names]
 
 
+@pytest.mark.slow
 def test_ten_thousand_come_and_go_in_seconds() -> None:
     wanted = [
         {"sql": f"SELECT n FROM t WHERE n > {n}", "name": f"q{n}", "into": "f"}

@@ -110,7 +110,7 @@ def test_a_query_goes_on_when_its_view_is_dropped(session: millrace.Session) -> 
         ("DROP VIEW dear", "It is read by the views dearest."),
         ("DROP STREAM trades", "is in use"),
         ("DROP VIEW nothing", 'view "nothing" does not exist'),
-        ("SELECT * FROM dear", 'query "dear" does not exist'),
+        ("SELECT * FROM dear", 'stream "trades" keeps no history'),
     ],
 )  # fmt: skip
 def test_what_is_refused_is_refused_in_words(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,10 @@ COLOURS = ("#2f80ed", "#1f9d8b", "#d97706", "#d0518a", "#8e5cd9", "#6b8e23", "#c
 AXIS = "#8391a1"
 MOST_LINES = 8
 HOUR_MS = 3_600_000
+NOTHING = "The engine tells of itself once a second while epochs run."
+
+Lines: TypeAlias = dict[str, list[tuple[int, float]]]
+"""Points of (milliseconds, value) by the names of lines, oldest first."""
 
 _JS_UNITS = {
     "s": "v => v >= 1 ? +v.toPrecision(3) + ' s' : +(v * 1000).toPrecision(3) + ' ms'",
@@ -77,54 +81,82 @@ GRAPHS = {
 OVERVIEW = ("rows", "results", "latency", "lag", "state", "aside")
 
 
+class Chart:
+    """A chart of lines on a page. It stays where it is, and what it shows changes.
+
+    A chart that is taken off a page while the browser is still making it fails there.
+    """
+
+    def __init__(self, title: str, unit: str = "", *, height: int = 200) -> None:
+        with box("div").style(f"position: relative; height: {height}px") as self.place:
+            self._chart = ui.echart(chart_options(unit)).classes("mr-graph")
+            self._chart.style(f"height: {height}px")
+            self._nothing = empty("show_chart", "No rows yet", NOTHING)
+            self._nothing.style("position: absolute; inset: 0; display: none")
+            self._nothing.style("justify-content: center")
+        self.rename(title, unit)
+
+    def rename(self, title: str, unit: str) -> None:
+        """Show something else from now on; what was shown goes."""
+        attributed(self._chart, {"role": "img", "aria_label": f"graph: {title}"})
+        self._chart.options.update(chart_options(unit))
+        self._chart.update()
+
+    def show(self, lines: Lines, *, least: int | None = 0) -> None:
+        """Show lines; the axis of values begins with `least`, or where they do."""
+        self._nothing.style("display: none" if lines else "display: flex")
+        options, several = self._chart.options, len(lines) > 1
+        options["series"] = series_of(lines)
+        options["legend"]["show"] = several
+        options["grid"]["top"] = 40 if several else 12
+        options["yAxis"]["min"] = least
+        self._chart.update()
+
+    def hide(self, *, hidden: bool) -> None:
+        """Take the chart out of sight, or back."""
+        self.place.style("display: none" if hidden else "display: block")
+
+
 class Drawn:
     """A graph on a page, which follows what its query answers."""
 
     def __init__(self, live: Live, graph: Graph, *, height: int = 200) -> None:
         self._live, self._graph = live, graph
-        self._lines: dict[str, list[tuple[int, float]]] = {}
+        self._lines: Lines = {}
         self._newest: int | None = None
-        with box("div").style(f"position: relative; height: {height}px") as self._place:
-            self._chart = ui.echart(chart_options(graph.unit)).classes("mr-graph")
-            self._chart.style(f"height: {height}px")
-            attributed(self._chart, {"role": "img", "aria_label": f"graph: {graph.title}"})
-            self._nothing = empty(
-                "show_chart",
-                "No rows yet",
-                "The engine tells of itself once a second while epochs run.",
-            )
-            self._nothing.style(
-                "position: absolute; inset: 0; display: none; justify-content: center"
-            )
+        self.chart = Chart(graph.title, graph.unit, height=height)
+
+    def change(self, graph: Graph) -> None:
+        """Draw another graph from now on."""
+        self._graph, self._lines, self._newest = graph, {}, None
+        self.chart.rename(graph.title, graph.unit)
 
     async def refresh(self) -> None:
         """Ask for what is new, and draw it."""
-        answer = await self._live.asked.sql(self._live.who, self._graph.text, since=self._newest)
+        graph, since = self._graph, self._newest
+        answer = await self._live.asked.sql(self._live.who, graph.text, since=since)
+        if graph is not self._graph or since != self._newest:
+            return  # meanwhile it is another one, or another call was quicker
         fresh = lines_of(answer)
         for name, points in fresh.items():
             self._lines.setdefault(name, []).extend(points)
-        if not self._lines:
-            self._nothing.style("display: flex")
-            return
-        self._nothing.style("display: none")
         if fresh:
             self._newest = newest_of(answer)
-            self._draw()
+            self._forget()
+        if fresh or not self._lines:
+            self.chart.show(self._lines)
 
-    def _draw(self) -> None:
+    def _forget(self) -> None:
+        """Forget what is older than an hour."""
         begin = max(points[-1][0] for points in self._lines.values()) - HOUR_MS
         self._lines = {
             name: kept
             for name, points in self._lines.items()
             if (kept := [each for each in points if each[0] >= begin])
         }
-        self._chart.options["series"] = series_of(self._lines)
-        self._chart.options["legend"]["show"] = len(self._lines) > 1
-        self._chart.options["grid"]["top"] = 40 if len(self._lines) > 1 else 12
-        self._chart.update()
 
 
-def lines_of(answer: pa.Table) -> dict[str, list[tuple[int, float]]]:
+def lines_of(answer: pa.Table) -> Lines:
     """Read lines from an answer: points of (milliseconds, value), oldest first.
 
     Columns of time, of numbers and of text are told by their types: the first of time and the last
@@ -159,7 +191,7 @@ def newest_of(answer: pa.Table) -> int | None:
     return None if newest is None else int(newest)
 
 
-def series_of(lines: dict[str, list[tuple[int, float]]]) -> list[dict[str, Any]]:
+def series_of(lines: Lines) -> list[dict[str, Any]]:
     """Return series to draw: of many lines those that are the highest at the end."""
     highest = sorted(lines, key=lambda name: -lines[name][-1][1])[:MOST_LINES]
     alone = len(highest) == 1
@@ -191,10 +223,11 @@ def chart_options(unit: str) -> dict[str, Any]:
             "type": "scroll",
             "top": 4,
             "left": 0,
-            "icon": "roundRect",
-            "itemWidth": 10,
-            "itemHeight": 4,
-            "textStyle": {"color": AXIS, "fontSize": 11},
+            "icon": "circle",
+            "itemWidth": 8,
+            "itemHeight": 8,
+            "padding": [2, 0],
+            "textStyle": {"color": AXIS, "fontSize": 11, "lineHeight": 14},
             "pageTextStyle": {"color": AXIS},
             "pageIconColor": AXIS,
             "pageIconInactiveColor": "rgba(128, 140, 155, .3)",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.responses import RedirectResponse, Response
 from nicegui import ui
 
 from millrace.server.console.asked import Asked
 from millrace.server.console.frame import ICON, Console
+from millrace.server.console.guards import Guarded
 from millrace.server.console.login import add_login
 from millrace.server.console.new_query import add_new_query
 from millrace.server.console.overview import add_overview
@@ -19,13 +18,6 @@ from millrace.server.console.query import add_query
 from millrace.server.console.sysstream import add_sysstream
 
 PAGES = (add_overview, add_plan, add_queries, add_new_query, add_query, add_sysstream)
-
-POLICY = (
-    "default-src 'self' data: blob:; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
-    "style-src 'self' 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'; "
-    "base-uri 'self'; form-action 'self'"
-)
-"""Nothing is loaded from elsewhere, and nobody may frame it. Vue makes functions of templates."""
 
 
 def add_console(
@@ -41,17 +33,7 @@ def add_console(
     async def root() -> Response:
         return RedirectResponse(f"{base}/")
 
-    @app.middleware("http")
-    async def guarded(
-        request: Request, go_on: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        answer = await go_on(request)
-        if request.url.path.startswith(base):
-            answer.headers["Content-Security-Policy"] = POLICY
-            answer.headers["X-Content-Type-Options"] = "nosniff"
-            answer.headers["Referrer-Policy"] = "same-origin"
-        return answer
-
+    app.add_middleware(Guarded, base=base)
     ui.run_with(
         app,
         mount_path=base,

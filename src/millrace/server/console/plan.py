@@ -88,7 +88,7 @@ class PlanPage:
         self._nodes: dict[str, dict[str, Any]] = {}
         self._notes: dict[str, Text] = {}
         self._boxes: dict[str, ui.element] = {}
-        self._drawn: Drawn | None = None
+        self._graph: Graph | None = None
         self._chosen = ""
         with box("section", "mr-card", aria_label="dataflow").style("padding: 0"):
             self._canvas = box("div", "mr-plan", tabindex="0", aria_label="dataflow")
@@ -96,8 +96,13 @@ class PlanPage:
                 skeleton(320).style("margin: 24px")
             _legend()
         with box("div", "mr-grid2"):
-            with box("div") as self._side, card("Properties"):
-                empty("ads_click", "Nothing chosen", "Choose a part of the plan above.")
+            with box("div", "mr-col"):
+                with box("div") as self._side, card("Properties"):
+                    empty("ads_click", "Nothing chosen", "Choose a part of the plan above.")
+                with box("section", "mr-card", aria_label="graph") as self._graph_card:
+                    self._graph_title = text("h2", "", "mr-title")
+                    self._drawn = Drawn(live, Graph("", "", "", ""), height=160)
+                self._graph_card.style("display: none")
             settings_card(live, who)
 
     async def refresh(self) -> None:
@@ -112,9 +117,8 @@ class PlanPage:
             self._edges.set_content(_svg(lay_out(graph)))
         if self._chosen in self._nodes:
             self._fill_properties()
-            if self._drawn is not None:
-                await self._live.asked.watch(self._who)
-                await self._drawn.refresh()
+            if self._graph is not None:
+                await self._draw_graph()
 
     def _draw(self, graph: dict[str, Any]) -> None:
         layout = lay_out(graph)
@@ -149,34 +153,36 @@ class PlanPage:
         self._boxes[ident].props["aria-pressed"] = "true"
         node = self._nodes[ident]
         self._side.clear()
-        with self._side, box("div", "mr-col"), card(_title(node)):
+        with self._side:
+            self._tell(node)
+        graph = self._graph = _graph(node)
+        self._graph_card.style("display: none" if graph is None else "display: block")
+        if graph is not None:
+            self._graph_title.text = graph.title
+            self._drawn.change(graph)
+            await self._draw_graph()
+
+    def _tell(self, node: dict[str, Any]) -> None:
+        """Show what is known of a part."""
+        with card(_title(node)):
             if node["kind"] in ("operator", "family", "feed"):
                 text("pre", node["properties"].get("text") or node["label"], "mr-pre mr-code")
             self._values = box("div").style("margin-top: 12px")
             self._fill_properties()
-            if (
-                node["kind"] == "stream"
-                and node["properties"]["retain"]
-                and self._who.role == "admin"
-            ):
+            may = self._who.role == "admin" and not self._who.tenant
+            if node["kind"] == "stream" and node["properties"]["retain"] and may:
                 _retention(self._live, self._who, node)
             query = node["properties"].get("shown")
             if query and node["kind"] in ("operator", "feed"):
-                link = self._console.link("/query", query)
-                text("a", f"Open query {query}", href=link).style(
-                    "display: block; margin-top: 12px"
-                )
-            graph = _graph(node)
-            self._drawn = None
-            if graph is not None:
-                text("h2", graph.title, "mr-title").style("margin: 16px 0 4px")
-                self._drawn = Drawn(self._live, graph, height=160)
-        if self._drawn is not None:
-            try:
-                await self._live.asked.watch(self._who)
-                await self._drawn.refresh()
-            except MillraceError as error:
-                self._live.failed(error)
+                link = text("a", f"Open query {query}", href=self._console.link("/query", query))
+                link.style("display: block; margin-top: 12px")
+
+    async def _draw_graph(self) -> None:
+        try:
+            await self._live.asked.watch(self._who)
+            await self._drawn.refresh()
+        except MillraceError as error:
+            self._live.failed(error)
 
     def _fill_properties(self) -> None:
         node = self._nodes[self._chosen]

@@ -14,7 +14,7 @@ from nicegui import ui
 from millrace.errors import MillraceError
 from millrace.server.console.asked import Who
 from millrace.server.console.frame import Console, Live, button, frame
-from millrace.server.console.graphs import chart_options, lines_of, series_of
+from millrace.server.console.graphs import Chart, Lines, lines_of
 from millrace.server.console.parts import (
     Rows,
     attributed,
@@ -62,7 +62,6 @@ class QueryPage:
         self._console, self._live, self._who = console, live, who
         self._name = str(query.get("name") or query["id"])
         self._told: pa.Table | None = None
-        self._rows: Rows | None = None
         self._head()
         with box("div", "mr-split"):
             with box("div", "mr-col"):
@@ -80,9 +79,7 @@ class QueryPage:
                         )
                         attributed(self._form, {"aria_label": "form of results"})
                         self._form.on_value_change(self._draw)
-                    self._results = box("div")
-                    with self._results:
-                        skeleton(160)
+                    self._places = self._forms()
                 with card("How it runs") as head:
                     with head:
                         self._measured = ui.switch("with what it has done").props("dense")
@@ -106,6 +103,16 @@ class QueryPage:
                 self._confirm = self._confirmation()
                 button("Drop", self._confirm.open, "danger")
 
+    def _forms(self) -> dict[str, ui.element]:
+        """Make a place for each form of results, and for none."""
+        with box("div").style("display: none") as in_table:
+            self._rows = Rows(f"results of {self._name}")
+        with box("div").style("display: none") as in_chart:
+            self._chart = Chart("results", height=320)
+        with box("div").style("display: none") as nothing:
+            empty("inbox", "No results yet", "They appear here when rows satisfy the query.")
+        return {"table": in_table, "chart": in_chart, "empty": nothing}
+
     def _confirmation(self) -> ui.dialog:
         with ui.dialog() as dialog, ui.card():
             text("h2", "Drop this query?", "mr-title")
@@ -124,19 +131,8 @@ class QueryPage:
         """Ask for the state and for results."""
         query = await self._live.asked.query(self._who, self._name)
         self._show(query)
-        before, self._told = (
-            self._told,
-            await self._live.asked.results(self._who, self._name, SHOWN),
-        )
-        if self._rows is None and self._told != before:
-            self._draw()
-        self._fill()
-
-    def _fill(self) -> None:
-        """Show the newest results first; what was scrolled to stays where it is."""
-        if self._rows is not None and self._told is not None:
-            n_rows = self._told.num_rows
-            self._rows.show(self._told.take(pa.array(range(n_rows - 1, -1, -1), pa.int64())))
+        self._told = await self._live.asked.results(self._who, self._name, SHOWN)
+        self._draw()
 
     def _show(self, query: dict[str, Any]) -> None:
         self._query = query
@@ -152,19 +148,19 @@ class QueryPage:
             _pairs(query)
 
     def _draw(self) -> None:
+        """Show results in the form that was chosen; what was scrolled to stays where it is."""
         told = self._told
         if told is None:
             return
-        self._rows = None
-        self._results.clear()
-        with self._results:
-            if not told.num_rows:
-                empty("inbox", "No results yet", "They appear here when rows satisfy the query.")
-            elif self._form.value == "Table":
-                self._rows = Rows(f"results of {self._name}")
-            else:
-                _chart(told)
-        self._fill()
+        as_table = self._form.value == "Table"
+        shown = "empty" if not told.num_rows else "table" if as_table else "chart"
+        for name, place in self._places.items():
+            place.style("display: block" if name == shown else "display: none")
+        if shown == "table":
+            newest_first = range(told.num_rows - 1, -1, -1)
+            self._rows.show(told.take(pa.array(newest_first, pa.int64())))
+        elif shown == "chart":
+            self._chart.show(_lines(told), least=None)
 
     async def _explain(self) -> None:
         try:
@@ -228,17 +224,8 @@ def _pairs(query: dict[str, Any]) -> None:
                 moment(query[key])
 
 
-def _chart(told: pa.Table) -> None:
-    if "_change" in told.schema.names:  # of a relation, what came is drawn
+def _lines(told: pa.Table) -> Lines:
+    """Return the lines of results; of a relation, what came is drawn."""
+    if "_change" in told.schema.names:
         told = told.filter(pc.equal(told.column("_change"), 1))
-    lines = lines_of(told)
-    if not lines:
-        empty("show_chart", "Nothing to draw", "A chart needs a column of time and one of numbers.")
-        return
-    options = chart_options("")
-    options["series"] = series_of(lines)
-    options["legend"]["show"] = len(lines) > 1
-    options["grid"]["top"] = 40 if len(lines) > 1 else 12
-    options["yAxis"]["min"] = None
-    drawn = ui.echart(options).style("height: 320px; width: 100%")
-    attributed(drawn, {"role": "img", "aria_label": "chart of the results"})
+    return lines_of(told)

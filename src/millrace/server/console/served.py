@@ -7,12 +7,11 @@ engine for anything. A tenant is told of the engine as a whole and of its own qu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from millrace.engine.sysstream import NAME
 from millrace.errors import PlanError
@@ -29,11 +28,7 @@ from millrace.server.console.asked import Who
 from millrace.server.errors import UnauthorizedError
 from millrace.server.principals import Principal
 from millrace.server.service import Service
-from millrace.server.wire import ToldError
-
-EXPLAIN = "EXPLAIN "
-OF_ALL = ("stream", "epoch", "engine")
-"""What everybody is told of; of sinks only the operator is."""
+from millrace.server.told_rows import told_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +58,7 @@ class Served:
 
     def __init__(self, service: Service, gate: Gate) -> None:
         self._service, self._gate = service, gate
+        self._last = _Last()
 
     async def who(self, token: str) -> Visitor | None:
         """Return whose token it is; an empty one is for a demonstration on loopback."""
@@ -135,14 +131,8 @@ class Served:
         return await self._service.results(_principal(who), name, last=last)
 
     async def explain(self, who: Who, sql: str) -> str:
-        """Say how a query would run; an error is placed in the query, not in what is sent."""
-        try:
-            return await self._service.explain(_principal(who), sql=sql)
-        except ToldError as error:
-            if error.position and error.position["line"] == 1:
-                column = max(error.position["column"] - len(EXPLAIN), 1)
-                error.position = {**error.position, "column": column}
-            raise
+        """Say how a query would run."""
+        return await self._service.explain(_principal(who), sql=sql)
 
     async def explain_query(self, who: Who, name: str, *, analyze: bool) -> str:
         """Say how a standing query runs."""
@@ -156,7 +146,7 @@ class Served:
         """Answer one SELECT; what reads only SysStream is answered here."""
         principal, parsed = _principal(who), query_of(text)
         if {each.name for each in names_read(parsed)} == {NAME}:
-            held = _TellingHeld(self._service.reader, principal, since)
+            held = _TellingHeld(self._service.reader, principal, since, self._last)
             return await asyncio.to_thread(_answered, parsed, held)
         outcomes = await self._service.sql(principal, text)
         if len(outcomes) != 1 or outcomes[0].table is None:
@@ -185,6 +175,20 @@ class Served:
         await self._service.retain(_principal(who), stream, duration)
 
 
+class _Last:
+    """The rows that were last read: the graphs of a page mostly ask for the same."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[object, pa.Table] | None = None
+
+    def read(self, key: object, read: Callable[[], pa.Table]) -> pa.Table:
+        """Return what was read for this key, or read it now."""
+        kept = self._kept  # once: others may read beside us
+        if kept is None or kept[0] != key:
+            kept = self._kept = key, read()
+        return kept[1]
+
+
 class _TellingHeld:
     """What SysStream retains, as far as somebody may know it, and nothing else."""
 
@@ -192,9 +196,9 @@ class _TellingHeld:
     functions: Mapping[str, Function] = {}
     function_types: Mapping[str, pa.DataType] = {}
 
-    def __init__(self, reader: Reader, who: Principal, since: int | None) -> None:
+    def __init__(self, reader: Reader, who: Principal, since: int | None, last: _Last) -> None:
         self._manifest, self._catalog = reader.manifest, reader.catalog
-        self._root, self._who, self._since = reader.root, who, since
+        self._root, self._who, self._since, self._last = reader.root, who, since, last
 
     def columns(self, name: str) -> Schema | None:
         """Return the columns of the stream."""
@@ -205,31 +209,25 @@ class _TellingHeld:
         """Return the stream's column of time, and its newest instant."""
         return Timed("ts", newest_time((name,), self._manifest, self._catalog))
 
-    def rows(self, name: str, begin: int | None, end: int | None) -> pa.Table:
+    def rows(
+        self,
+        name: str,
+        begin: int | None,
+        end: int | None,
+        columns: Sequence[str],  # noqa: ARG002  all are read once, for all graphs
+    ) -> pa.Table:
         """Return its rows of [begin, end), after the instant that is known already."""
         if self._since is not None:
             begin = max(self._since + 1, self._since + 1 if begin is None else begin)
-        rows = history(self._root, self._manifest, self._catalog, name, begin, end)
-        return rows if self._who.operator else self._own(rows)
+        rows = self._last.read(
+            (self._manifest.epoch, begin, end),
+            lambda: history(self._root, self._manifest, self._catalog, name, begin, end),
+        )
+        return told_to(self._who, name, rows)
 
-    def unknown(self, name: str) -> tuple[str, str]:
+    def unknown(self, name: str) -> tuple[str, str, str]:
         """Say why the stream is not there."""
-        return f'The engine of this server does not tell of itself on "{name}".', ""
-
-    def _own(self, rows: pa.Table) -> pa.Table:
-        """Return what a tenant is told: of the engine as a whole, and of its own queries."""
-        owners = {
-            "query": rows.column("name"),
-            "operator": rows.column("query"),
-            "store": rows.column("query"),
-        }
-        kept = pc.is_in(rows.column("type"), pa.array(OF_ALL))
-        for kind, names in owners.items():
-            known = set(names.unique().drop_null().to_pylist())
-            mine = pa.array([each for each in known if self._who.sees(each)], pa.string())
-            of_kind = pc.equal(rows.column("type"), kind)
-            kept = pc.or_(kept, pc.and_(of_kind, pc.is_in(names, mine)))
-        return rows.filter(kept)
+        return f'"{name}" does not exist', "The engine of this server does not tell of itself.", ""
 
 
 def _answered(parsed: Parsed, held: _TellingHeld) -> pa.Table:

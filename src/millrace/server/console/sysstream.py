@@ -16,8 +16,8 @@ from millrace.schema import type_name
 from millrace.server.console.asked import Who
 from millrace.server.console.editor import Editor
 from millrace.server.console.frame import Console, Live, button, frame
-from millrace.server.console.graphs import GRAPHS, Drawn, Graph, lines_of
-from millrace.server.console.parts import attributed, box, card, empty, properties, table, text
+from millrace.server.console.graphs import GRAPHS, Drawn, Graph
+from millrace.server.console.parts import Rows, attributed, box, card, properties, text
 
 MOST_ROWS = 200
 GRAPH_SECONDS = 5.0
@@ -51,7 +51,6 @@ class SysStreamPage:
 
     def __init__(self, console: Console, live: Live, who: Who, graph: Graph) -> None:
         self._console, self._live, self._who, self._graph = console, live, who, graph
-        self._drawn: Drawn | None = None
         with box("div", "mr-split mr-left"):
             with box("div", "mr-col"):
                 with card("Graphs"), box("nav", "mr-list", aria_label="graphs"):
@@ -71,7 +70,9 @@ class SysStreamPage:
                         )
                         attributed(self._form, {"aria_label": "form of the answer"})
                         self._form.on_value_change(self.run)
-                    self._place = box("div")
+                    self._drawn = Drawn(live, graph, height=300)
+                    with box("div").style("display: none") as self._table:
+                        self._rows = Rows("answer")
                 with card("Query", "Ctrl Enter runs it"):
                     self._editor = Editor(graph.text, check=self._check, run=self.run)
                     with box("div", "mr-row").style("margin-top: 16px"):
@@ -86,16 +87,16 @@ class SysStreamPage:
         """Ask for what is new."""
         await self._live.asked.watch(self._who)
         await self._list()
-        if self._drawn is None:
-            await self._show(self._running)
-        else:
-            await self._drawn.refresh()
+        await self._show()
 
     async def run(self) -> None:
         """Run what is written."""
-        self._running = self._editor.value
+        written = self._editor.value
+        if written != self._running:
+            self._running = written
+            self._drawn.change(Graph("", self._graph.title, "", written))
         try:
-            await self._show(self._running)
+            await self._show()
         except MillraceError as error:
             self._editor.refuse(error)
         else:
@@ -104,24 +105,16 @@ class SysStreamPage:
     async def _check(self, written: str) -> object:
         return await self._live.asked.explain(self._who, written)
 
-    async def _show(self, asked: str) -> None:
-        answer = await self._live.asked.sql(self._who, asked)
-        self._drawn = None
-        self._place.clear()
-        with self._place:
-            drawable = bool(lines_of(answer)) or not answer.num_rows
-            if self._form.value == "Graph" and drawable:
-                unit = self._graph.unit if asked == self._graph.text else ""
-                self._drawn = Drawn(
-                    self._live, Graph("", self._graph.title, unit, asked), height=300
-                )
-            elif answer.num_rows:
-                newest = answer.slice(max(answer.num_rows - MOST_ROWS, 0))
-                table(newest.take(pa.array(range(newest.num_rows - 1, -1, -1))), "answer")
-            else:
-                empty("inbox", "No rows", "Nothing of the last hour satisfies the query.")
-        if self._drawn is not None:
+    async def _show(self) -> None:
+        graph = self._form.value == "Graph"
+        self._drawn.chart.hide(hidden=not graph)
+        self._table.style("display: none" if graph else "display: block")
+        if graph:
             await self._drawn.refresh()
+            return
+        answer = await self._live.asked.sql(self._who, self._running)
+        newest = answer.slice(max(answer.num_rows - MOST_ROWS, 0))
+        self._rows.show(newest.take(pa.array(range(newest.num_rows - 1, -1, -1), pa.int64())))
 
     async def _keep(self) -> None:
         name = self._name.value.strip() or None

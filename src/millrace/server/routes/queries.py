@@ -39,6 +39,7 @@ class Asked(BaseModel):
         None, description='After how long it is dropped: "1 hour", or seconds.', examples=["1 hour"]
     )
     history: str | None = Field(None, description="How much of the past it is to see.")
+    partial: bool = Field(False, description="Whether it may see less of it than that.")
     policy: Literal["eager", "lazy", "none"] | None = Field(
         None, description="How answers that are retained are kept ready."
     )

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from millrace.server.access import Served, Who
 from millrace.server.answers_http import ARROW, JSON, accepted, table_json, table_response
 from millrace.server.errors import ErrorBody, responses
-from millrace.server.json_rows import json_rows
 from millrace.server.models import ColumnModel
 
 router = APIRouter(tags=["statements"])
@@ -37,32 +36,6 @@ class Outcomes(BaseModel):
     """What the statements did, one after the other."""
 
     outcomes: list[OutcomeModel]
-
-
-class Tried(BaseModel):
-    """A query to be tried on history."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    sql: str = Field(examples=["SELECT symbol FROM trades WHERE price > 100"])
-    history: str | None = Field(
-        None, description="How far back; all that is retained otherwise.", examples=["1 hour"]
-    )
-
-
-class DryRunModel(BaseModel):
-    """What a query would have given: how many results, and the newest of them.
-
-    `rows` of `n_rows` were tried within the time that a dry run may take; if that is fewer, there
-    would have been more results. `partial` says that less is retained than was asked for.
-    """
-
-    results: int
-    sample: list[dict[str, Any]]
-    seconds: float
-    partial: bool
-    rows: int
-    n_rows: int
 
 
 class Explained(BaseModel):
@@ -97,14 +70,34 @@ async def explain(query: str, who: Who, service: Served, *, analyze: bool = Fals
     return Explained(text=await service.explain(who, query, analyze=analyze))
 
 
+class Trial(BaseModel):
+    """A query to be tried, and on how much history: such as "10 minutes", or all that is kept."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sql: str = Field(examples=["SELECT symbol FROM trades WHERE price > 100"])
+    history: str | None = None
+
+
+class Tried(BaseModel):
+    """What a query would have answered; `partial` if not all history was there, or was tried."""
+
+    results: int
+    sample: list[dict[str, Any]]
+    seconds: float
+    rows: int
+    rows_in_all: int
+    partial: bool
+
+
+@router.post("/v1/dry-run", responses=responses())
+async def dry_run(body: Trial, who: Who, service: Served) -> Tried:
+    """Say how many results a query would have given on history, before it is registered."""
+    tried = await service.dry_run(who, body.sql, history=body.history)
+    return Tried(**{**tried, "sample": table_json(tried["sample"])["rows"]})
+
+
 @router.post("/v1/explain", responses=responses())
 async def explain_text(body: Statements, who: Who, service: Served) -> Explained:
     """Say how a query would run."""
     return Explained(text=await service.explain(who, sql=body.sql))
-
-
-@router.post("/v1/dry-run", responses=responses(404))
-async def dry_run(body: Tried, who: Who, service: Served) -> DryRunModel:
-    """Try a query on what its streams retain, before it is registered."""
-    found = await service.dry_run(who, body.sql, history=body.history)
-    return DryRunModel(**{**found, "sample": json_rows(found["sample"])})

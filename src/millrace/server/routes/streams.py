@@ -35,6 +35,12 @@ class Streams(BaseModel):
     streams: list[StreamModel]
 
 
+class NewRetention(BaseModel):
+    """For how long the history of a stream is kept."""
+
+    retain: str = Field(examples=["2 hours"])
+
+
 class PushedModel(BaseModel):
     """What became of a push: it is durable."""
 
@@ -67,6 +73,14 @@ async def streams(who: Who, service: Served) -> Streams:
 @router.get("/{stream}", responses=responses(404))
 async def stream(stream: str, who: Who, service: Served) -> StreamModel:
     """Describe a stream."""
+    return StreamModel(**await service.stream(who, stream))
+
+
+@router.patch("/{stream}", responses=responses(404))
+async def retain(stream: str, body: NewRetention, who: Who, service: Served) -> StreamModel:
+    """Keep the history of a stream for another while, from the next epoch on. For the operator."""
+    await service.stream(who, stream)
+    await service.retain(who, stream, body.retain)
     return StreamModel(**await service.stream(who, stream))
 
 

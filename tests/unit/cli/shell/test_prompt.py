@@ -147,6 +147,7 @@ def test_names_are_completed(terminal: Terminal, stream: str) -> None:
     terminal.sees("ACME", "1 row")
 
 
+@pytest.mark.slow
 def test_answers_are_followed_until_ctrl_c(
     terminal: Terminal, stream: str, server: ServerProcess
 ) -> None:
@@ -172,6 +173,7 @@ def test_answers_are_followed_until_ctrl_c(
     assert not any(line.startswith("S2") for line in shown)
 
 
+@pytest.mark.slow
 def test_watching_goes_on_until_ctrl_c(terminal: Terminal, stream: str) -> None:
     terminal.prompts()
     terminal.type(f"SELECT symbol FROM big_{stream};\r")
@@ -182,6 +184,7 @@ def test_watching_goes_on_until_ctrl_c(terminal: Terminal, stream: str) -> None:
     terminal.prompts()
 
 
+@pytest.mark.slow
 def test_what_was_typed_is_there_the_next_time(
     server: ServerProcess, tmp_path: Path, stream: str
 ) -> None:

@@ -149,8 +149,9 @@ def test_many_queries_come_and_go(client: millrace.Client, stream: str) -> None:
     names = [f"{stream}_{number}" for number in range(25)]
     texts = [f"SELECT symbol FROM {stream} WHERE price > {number}" for number in range(25)]
 
-    ids = client.queries(texts, into=f"feed_{stream}", names=names, keep=100)
+    ids = client.queries(texts, into=f"feed_{stream}", names=names, keep=100, ttl="1 day")
     listed = list(client.find_queries(stream + "_"))
+    assert all(each["expires"] for each in listed)
     page = client.query_page(stream + "_", limit=10)
 
     assert len(set(ids)) == 25
@@ -176,6 +177,10 @@ def test_one_of_many_that_is_wrong_adds_none(client: millrace.Client, stream: st
 
     with pytest.raises(MillraceError):
         client.queries([good, "SELECT nothing FROM nowhere"], names=names, into=f"f_{stream}")
+
+    apart = [{"sql": good, "name": "a", "ttl": "1 day"}, {"sql": good, "name": "b"}]
+    with pytest.raises(PlanError, match="live for different times"):
+        client.add_queries(apart)
 
     assert client.query_page(f"{stream}_")["total"] == 0
 
@@ -203,6 +208,67 @@ def test_a_query_without_a_name_has_a_handle(client: millrace.Client, stream: st
     client.push(stream, rows_at(8))
     until(lambda: len(query.results()), 1)
     query.drop()
+
+
+@pytest.mark.parametrize("policy", ["lazy", "eager", "none", None])
+def test_answers_are_kept_for_a_while(
+    client: millrace.Client, stream: str, policy: str | None
+) -> None:
+    text = f"SELECT price FROM {stream} WHERE price > 1"
+    query = client.query(text, name=name(), retain=timedelta(hours=1), policy=policy)
+    client.queries([text], into=f"f_{stream}", names=[name()], retain="1 hour", policy=policy)
+
+    client.push(stream, rows_at(1, 2, 3))
+    until(lambda: len(query.results()), 2)
+
+    assert query.results()["price"].to_pylist() == [2, 3]
+
+
+def test_a_query_is_tried_before_it_stands(client: millrace.Client, stream: str) -> None:
+    client.push(stream, rows_at(*range(10)))
+    until(lambda: len(client.history(stream)), 10)
+    text = f"SELECT symbol, price FROM {stream} WHERE price > 6"
+
+    tried = client.dry_run(text)
+    part = client.dry_run(text, history="1 second")
+
+    assert (tried["results"], tried["rows"], tried["partial"]) == (3, 10, False)
+    assert [row["price"] for row in tried["sample"]] == [7, 8, 9]
+    assert part["results"] < 3
+    assert client.query_page(stream)["total"] == 0
+    with pytest.raises(MillraceError) as refused:
+        client.dry_run(f"SELECT prise FROM {stream}")
+    assert "|        ^^^^^" in str(refused.value)
+
+
+def test_a_query_answers_of_history_too(client: millrace.Client, stream: str) -> None:
+    client.push(stream, rows_at(1, 2, 3))
+    until(lambda: len(client.history(stream)), 3)
+    text = f"SELECT price FROM {stream} WHERE price > 1"
+
+    query = client.query(text, name=name(), history=timedelta(hours=1))
+    until(lambda: len(query.results()), 2)
+    client.push(stream, rows_at(4, first=10))
+    until(lambda: len(query.results()), 3)
+
+    assert query.results()["price"].to_pylist() == [2, 3, 4]
+
+
+def test_an_error_of_an_explanation_tells_the_place_in_the_text(
+    client: millrace.Client, stream: str
+) -> None:
+    with pytest.raises(MillraceError) as refused:
+        client.explain(f"SELECT prise FROM {stream}")
+
+    assert "  1 | SELECT prise FROM" in str(refused.value)
+    assert "    |        ^^^^^" in str(refused.value)
+
+
+def test_a_stream_retains_its_rows_for_another_while(client: millrace.Client, stream: str) -> None:
+    client.retain(stream, "20 hours")
+
+    [found] = [each for each in client.streams() if each["name"] == stream]
+    assert found["retain"] == "20 hours"
 
 
 def test_templates(client: millrace.Client, stream: str) -> None:
@@ -302,6 +368,14 @@ def test_streams_are_dropped(client: millrace.Client, stream: str) -> None:
     client.drop_stream(stream)
 
     assert stream not in [each["name"] for each in client.streams()]
+
+
+def test_following_ends_soon_after_nothing_has_come(client: millrace.Client, stream: str) -> None:
+    query = client.query(f"SELECT price FROM {stream}", name=name())
+    began = time.monotonic()
+
+    assert list(query.changes(timeout=0.3)) == []
+    assert 0.3 <= time.monotonic() - began < 5
 
 
 def test_asyncio_does_the_same(server: ServerProcess) -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pyarrow as pa
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -72,7 +73,7 @@ def same(one: pa.Table, other: pa.Table) -> bool:
     return repr(one.to_pylist()) == repr(other.to_pylist())
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(ROWS)
 @example([EXTREMES, tuple(None for _ in KINDS)])
 def test_values_of_all_types_are_those_of_a_session(
@@ -99,6 +100,7 @@ def test_values_of_all_types_are_those_of_a_session(
     assert same(plain(outcome.to_arrow()), expected)
 
 
+@pytest.mark.slow
 def test_a_large_result_comes_whole(server: ServerProcess) -> None:
     n_rows, stream = 150_000, f"t{uuid4().hex[:10]}"
     seconds = pa.array([NOON + timedelta(milliseconds=n) for n in range(n_rows)])

@@ -1,0 +1,98 @@
+"""Looking keys up in a store: what is found is what a scan finds, whatever the runs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.state import run as runs
+from millrace.state import run_file
+from millrace.state.lookup import lookup
+from millrace.state.manifest import StoreSpec, StoreState
+from millrace.state.memory_root import MemoryRoot
+from millrace.state.store import scan
+from millrace.testing.configurations import replaced
+
+SCHEMA = pa.schema([("_key", pa.uint64()), ("_time", pa.int64()), ("x", pa.int64())])
+KEYS = st.lists(st.integers(0, 30), unique=True, min_size=1, max_size=12)
+WANTED = st.lists(st.integers(0, 32), unique=True, min_size=1, max_size=8)
+
+
+def stored(root: MemoryRoot, held: list[list[int]]) -> StoreState:
+    """Return a store of runs, each of some keys, in blocks of four rows."""
+    state = StoreState(StoreSpec(SCHEMA))
+    for epoch, keys in enumerate(held):
+        ordered = sorted(keys)
+        table = pa.table([ordered, ordered, [epoch] * len(keys)], schema=SCHEMA)
+        pieces = runs.write_runs(root, {"r": table}, epoch=epoch, buckets=(0, 1))
+        state = state.with_run([pieces["r"]], epoch)
+    return state
+
+
+@given(st.lists(KEYS, max_size=4), WANTED, st.data())
+def test_rows_of_keys_are_found_in_all_runs(
+    held: list[list[int]], wanted: list[int], data: st.DataObject
+) -> None:
+    places = [(runs, "BLOCK_ROWS", 4), (run_file, "BLOCK_ROWS", 4)]
+    root, keys = MemoryRoot(), np.array(sorted(wanted), np.uint64)
+    with replaced(places):
+        state = stored(root, held)
+    first = data.draw(st.integers(0, 4))
+
+    found = [
+        (int(block.keys[at]), block.rows.column(2)[at].as_py())
+        for block, place in lookup(root, state).stretches(keys, first=first)
+        for at in range(place.start, place.stop)
+    ]
+    taken = lookup(root, state).take(keys, [SCHEMA.field(0), SCHEMA.field(2)])
+
+    rows = scan(root, state).to_pylist()
+    expected = [(row["_key"], row["x"]) for row in rows if row["_key"] in wanted]
+    assert sorted(found) == sorted(each for each in expected if each[1] >= first)
+    assert sorted((row["_key"], row["x"]) for row in taken.to_pylist()) == sorted(expected)
+
+
+def test_a_piece_that_was_cut_shows_only_what_is_left() -> None:
+    root = MemoryRoot()
+    state = stored(root, [[1, 2, 3, 4, 5, 6]])
+    [piece] = state.runs[0].pieces
+    _, rest = piece.split(3, (4, 4))
+    cut = StoreState(StoreSpec(SCHEMA)).with_run([rest], 0)
+
+    keys = np.array([2, 3, 4, 6], np.uint64)
+    found = lookup(root, cut).take(keys, [SCHEMA.field(0)])
+
+    assert found.column(0).to_pylist() == [4, 6]
+
+
+def test_columns_of_all_kinds_are_taken() -> None:
+    kinds: dict[str, list[Any]] = {
+        "truth": [True, False, True],
+        "hole": [1, None, 3],
+        "text": ["a", "", None],
+        "small": pa.array([1, 2, 3], pa.int8()),
+        "real": [0.5, -0.0, math.nan],
+        "when": pa.array([1, 2, 3], pa.timestamp("us", "UTC")),
+        "exact": pa.array([1, 2, 3], pa.decimal128(10, 2)),
+        "day": pa.array([1, 2, 3], pa.date32()),
+    }
+    rows = pa.table({"_key": pa.array([1, 2, 3], pa.uint64()), "_time": [1, 2, 3], **kinds})
+    root = MemoryRoot()
+    state = StoreState(StoreSpec(rows.schema))
+    for epoch in range(2):
+        first = rows.slice(epoch, 2 - epoch)
+        pieces = runs.write_runs(root, {"r": first}, epoch=epoch, buckets=(0, 1))
+        state = state.with_run([pieces["r"]], epoch)
+    state = StoreState(state.spec, state.runs[:1])
+
+    found = lookup(root, state).take(np.array([2, 9], np.uint64), list(rows.schema))
+    nothing = lookup(root, state).take(np.array([9], np.uint64), list(rows.schema))
+
+    assert repr(found.to_pylist()) == repr(rows.slice(1, 1).to_pylist())
+    assert found.schema == rows.schema
+    assert nothing.to_pylist() == []
