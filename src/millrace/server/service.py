@@ -31,7 +31,7 @@ from millrace.server.limits import Limits
 from millrace.server.outcomes import Found, Outcome, Pushed
 from millrace.server.principals import Principal
 from millrace.server.pushing import BadRowsError, Pushing, read_body
-from millrace.server.query_views import QueryInfo, QueryPage, info_of, page_of
+from millrace.server.query_views import QueryInfo, QueryPage, find, info_of, is_id, page_of
 from millrace.server.quotas import TooLargeError
 from millrace.server.told_rows import require_not_told, told_to
 from millrace.server.work_views import Costs
@@ -430,13 +430,11 @@ class Service:
     def found(self, who: Principal, name: str) -> Found:
         """Find a query by its name, its id, or as template#id; or a template, all of it."""
         with self.reader.registered() as (catalog, population, queries):
-            template, _, number = name.rpartition("#")
-            if name.isdigit() or (template and number.isdigit()):
-                qid = int(number)
-                listed = queries.find(qid)
-                if listed is not None and who.sees(listed.feed):
-                    return Found(catalog.feeds[listed.feed], qid)
-                raise _unknown(name)
+            if is_id(name.rpartition("#")[2]):
+                listed = find(who, name, population, queries)
+                if listed is None:
+                    raise _unknown(name)
+                return Found(catalog.feeds[listed.feed], listed.qid)
             stored = who.found(name)
             feed = catalog.feeds.get(stored)
             if feed is not None and feed.kind != "query":

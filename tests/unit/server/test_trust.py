@@ -102,6 +102,30 @@ def test_another_tenant_finds_nothing_on_any_route(world: World) -> None:
     assert world.served.get(f"/v1/templates/{SECRET}_t", world.acme).json()["queries"] == 1
 
 
+def test_an_id_of_another_tenant_is_as_unknown_as_none(world: World) -> None:
+    """Nothing tells whether it stands: the words are the same but for the id."""
+    served, unknown = world.served, 999_999_999
+    for method, path, more in (
+        ("GET", "/v1/queries/{}", {}),
+        ("GET", "/v1/queries/{}/results", {}),
+        ("GET", "/v1/queries/{}/explain", {}),
+        ("DELETE", "/v1/queries/{}", {}),
+        ("PATCH", "/v1/queries/{}", {"json": {"state": "paused"}}),
+    ):
+        theirs, nobodys = (
+            served.request(method, path.format(qid), world.other, **more)
+            for qid in (world.query, unknown)
+        )
+        assert theirs.status_code == nobodys.status_code == 404, (method, path, theirs.text)
+        assert theirs.text.replace(str(world.query), str(unknown)) == nobodys.text
+    for qid in (world.query, unknown, -1, 1 << 70):
+        answer = served.post("/v1/queries/bulk", world.other, json={"drop": [qid]})
+        assert (answer.status_code, answer.json()["error"]["message"]) == (
+            404,
+            f'query "{qid}" does not exist',
+        )
+
+
 def test_a_tenant_sees_what_is_its_own(world: World) -> None:
     served = world.served
 
