@@ -29,12 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prepare this machine; what cannot be prepared is said and is no error."""
     from millrace.connectors.compiled import compile_readers
+    from millrace.reading.haystack import warm_search
     from millrace.session.warm import warm_plans
 
     console = make_console()
     with console.status("compiling kernels, about a minute"):
         compile_readers()
         warm_plans()
+        warm_search()
     console.print(Text.assemble(("ok", "bold green"), "  kernels are compiled"))
     if arguments.kernels:
         return 0

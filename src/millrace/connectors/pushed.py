@@ -144,9 +144,10 @@ class PushLog:
             self._root.delete(numbered(self._folder, number))
             self._files.pop(number, None)
 
-    def pending(self, start: int) -> int:
-        """Count the rows from an offset on."""
-        return sum(self._known(number)[0] for number in range(start, self.refresh()))
+    def backlog(self) -> int:
+        """Return how many bytes wait to be counted, the newest file included."""
+        entries = self._root.list(f"{self._folder}/")
+        return sum(each.size for each in entries if f"/{KEYS}/" not in each.name)
 
     def _known(self, number: int) -> tuple[int, tuple[str, ...]]:
         """Return the rows of a file and the keys of its batches; one that is gone has none."""

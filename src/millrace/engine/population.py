@@ -30,6 +30,7 @@ from millrace.kernels.arrays import Bools, Ints
 from millrace.time import SECOND
 
 Qids = NDArray[np.uint64]
+LARGEST_ID = (1 << 63) - 1
 
 
 @dataclass(slots=True, eq=False)
@@ -197,8 +198,8 @@ class Population:
 
     def find(self, qid: int) -> tuple[str, dict[str, Any]] | None:
         """Return the key of a query's family and its constants; None if it does not stand."""
-        if not 0 <= qid < 1 << 64:
-            return None  # whoever asks may have it from a client
+        if not 0 <= qid <= LARGEST_ID:
+            return None
         for block in self._all():
             [place], [mine] = _places(block, np.array([qid], np.uint64))
             if mine and not block.dead[place]:

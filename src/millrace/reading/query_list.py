@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from millrace.engine.catalog import Catalog
 from millrace.engine.feeds import Family, FeedSpec
-from millrace.engine.population import Population
+from millrace.engine.population import LARGEST_ID, Population
 from millrace.engine.registry_state import RegistryState, Tables, qids_in
 from millrace.kernels.arrays import Bools
 from millrace.reading.haystack import Haystack
@@ -171,6 +171,8 @@ class QueryList:
 
     def find(self, qid: int) -> Listed | None:
         """Return one query, if it stands."""
+        if not 0 <= qid <= LARGEST_ID:
+            return None
         for chunk, at in self._placed(np.array([qid], np.uint64)):
             if at.size and not chunk.gone[at[0]]:
                 return chunk.listed(int(at[0]), self._feeds)

@@ -114,6 +114,16 @@ def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return both and one["family"] == other["family"] and "names" in one and "names" in other
 
 
+def seen_feed(session: Session, who: Principal, qid: int) -> str:
+    """Return the feed of a query; one of others is as unknown as one that is not there."""
+    registry = session.engine.registry
+    found = registry.population.find(qid)
+    feed = None if found is None else registry.catalog.families[found[0]].feed
+    if feed is None or not who.sees(feed):
+        raise UnknownNameError(f'query "{qid}" does not exist')
+    return feed
+
+
 def change_all(session: Session, who: Principal, do: str, wanted: Sequence[str | int]) -> list[int]:
     """Pause, resume or drop queries by names or ids, all or none; return their ids."""
     with session.updating:
@@ -129,9 +139,7 @@ def change_all(session: Session, who: Principal, do: str, wanted: Sequence[str |
                 if name not in names:
                     raise UnknownNameError(f'query "{each}" does not exist')
                 qid = names[name]
-            feed = name if name in feeds else registry.feed_of(qid)
-            if not who.sees(feed):
-                raise UnknownNameError(f'query "{each}" does not exist')
+            feed = name if name in feeds else seen_feed(session, who, qid)
             ids.append(qid)
             if feeds[feed].kind == "query":
                 own[qid] = feed

@@ -23,9 +23,10 @@ from millrace.errors import NameTakenError, PlanError, UnknownNameError
 from millrace.lang.errors import LanguageError, Span
 from millrace.lang.statements import parse
 from millrace.server.audit import Audit
-from millrace.server.bulk import add_all, change_all, options_of
+from millrace.server.bulk import add_all, change_all, options_of, seen_feed
 from millrace.server.declared import Declared
 from millrace.server.principals import Principal, owner_of
+from millrace.server.query_views import is_id
 from millrace.server.quotas import Quotas
 from millrace.server.rate_watch import RateWatch
 from millrace.server.statements import OwnScript, told_as_theirs
@@ -326,12 +327,10 @@ class Commands:
     def _standing(self, who: Principal, name: str) -> Query | Template:
         """Return what a name, an id, or a template's name and an id stand for."""
         template, _, number = name.rpartition("#")
-        if not template and name.isdigit():
-            feed = self.session.engine.registry.feed_of(int(name))
-            if not who.sees(feed):
-                raise UnknownNameError(f'query "{name}" does not exist')
+        if not template and is_id(name):
+            feed = seen_feed(self.session, who, int(name))
             return Query(self.session, int(name), feed)
-        if template and number.isdigit():
+        if template and is_id(number):
             found = self._template(who, template)
             return found.query(int(number))
         return self.session.standing(who.found(name))

@@ -20,6 +20,8 @@ class Limits:
         How many rows one push may bring, and one answer may hold.
     bulk
         How many queries one bulk may name.
+    backlog_bytes
+        How much of a stream may be pushed while no epoch counts it.
     requests_per_second, burst
         How fast a token may ask, on average and at once; 0 is as fast as it likes.
     subscribers, queued_events
@@ -30,6 +32,7 @@ class Limits:
     push_rows: int = 1_000_000
     result_rows: int = 1_000_000
     bulk: int = 100_000
+    backlog_bytes: int = 16 << 30
     requests_per_second: float = 0.0
     burst: int = 1_000
     subscribers: int = 10_000

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from io import BytesIO
 from typing import Any
 
@@ -29,7 +30,7 @@ from millrace.server.quotas import LimitError, TooLargeError
 from millrace.state.root import Root
 
 MOST_WAITING = 256 << 20
-MOST_FILES = 200_000
+LOOK_SECONDS = 1.0
 
 
 class BadRowsError(MillraceError):
@@ -98,8 +99,10 @@ def _no_constant(word: str) -> object:
 class Pushing:
     """The push logs of one gateway."""
 
-    def __init__(self, root: Root, *, most_waiting: int = MOST_WAITING) -> None:
-        self._root, self._most_waiting = root, most_waiting
+    def __init__(
+        self, root: Root, *, most_waiting: int = MOST_WAITING, backlog: int = 1 << 62
+    ) -> None:
+        self._root, self._most_waiting, self._backlog = root, most_waiting, backlog
         self._queues: dict[str, _Queue] = {}
         self._waiting = 0
 
@@ -113,6 +116,10 @@ class Pushing:
         queue = self._queues.get(folder)
         if queue is None:
             queue = self._queues[folder] = _Queue(PushLog(self._root, folder))
+        held = await queue.backlog()
+        if held > self._backlog:
+            raise LimitError("bytes pushed and not counted yet", self._backlog, held,
+                             hint="The engine is behind, or not there; send later.")  # fmt: skip
         self._waiting += size
         try:
             number, place = await queue.put(batch)
@@ -128,6 +135,14 @@ class _Queue:
         self._log = log
         self._waiting: list[tuple[Batch, asyncio.Future[tuple[int, int]]]] = []
         self._writing: asyncio.Task[None] | None = None
+        self._held, self._looked = 0, -LOOK_SECONDS
+
+    async def backlog(self) -> int:
+        """Return how much of the stream's log waits for the engine, to the second."""
+        if time.monotonic() - self._looked >= LOOK_SECONDS:
+            self._looked = time.monotonic()
+            self._held = await asyncio.to_thread(self._log.backlog)
+        return self._held
 
     async def put(self, batch: Batch) -> tuple[int, int]:
         done: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()

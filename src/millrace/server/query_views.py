@@ -112,10 +112,19 @@ def infos(reader: Reader, costs: Costs, who: Principal, qids: list[int]) -> list
         ]
 
 
+def is_id(text: str) -> bool:
+    """Say whether a text is the id of a query, and no name.
+
+    >>> is_id("17"), is_id("²"), is_id("9" * 400)
+    (True, False, False)
+    """
+    return text.isascii() and text.isdigit() and len(text) < 20
+
+
 def find(who: Principal, name: str, population: Population, queries: QueryList) -> Listed | None:
     """Find a query that somebody sees by its name, its id, or as template#id."""
     template, _, number = name.rpartition("#")
-    if name.isdigit() or (template and number.isdigit()):
+    if is_id(number):
         listed = queries.find(int(number))
         good = listed is not None and who.sees(listed.feed)
         return (

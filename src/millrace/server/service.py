@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from millrace.connectors.decode import warm_decoders
 from millrace.connectors.pushed import Batch
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.streams import StreamSpec
@@ -30,7 +31,7 @@ from millrace.server.limits import Limits
 from millrace.server.outcomes import Found, Outcome, Pushed
 from millrace.server.principals import Principal
 from millrace.server.pushing import BadRowsError, Pushing, read_body
-from millrace.server.query_views import QueryInfo, QueryPage, info_of, page_of
+from millrace.server.query_views import QueryInfo, QueryPage, find, info_of, is_id, page_of
 from millrace.server.quotas import TooLargeError
 from millrace.server.told_rows import require_not_told, told_to
 from millrace.server.work_views import Costs
@@ -47,7 +48,7 @@ class Service:
         self.path, self.limits = root, limits or Limits()
         self.reader = Reader(open_root(root))
         self.link = EngineLink(root, self._hear)
-        self.pushing = Pushing(self.reader.root)
+        self.pushing = Pushing(self.reader.root, backlog=self.limits.backlog_bytes)
         self.fan_out = FanOut(self.reader, queued=self.limits.queued_events)
         self.costs = Costs(self.reader)
         self.follower = Follower(self.reader, self.fan_out, self.costs)
@@ -56,10 +57,12 @@ class Service:
         """Read the root, begin to follow it, and look for the engine."""
         await self.follower.start()
         self.link.start()
+        self._warming = asyncio.create_task(asyncio.to_thread(warm_decoders))
 
     async def stop(self) -> None:
         """Tell subscribers, and let go of the root."""
         self.fan_out.end("stopping")
+        await self._warming
         await self.link.stop()
         await self.follower.stop()
 
@@ -427,13 +430,11 @@ class Service:
     def found(self, who: Principal, name: str) -> Found:
         """Find a query by its name, its id, or as template#id; or a template, all of it."""
         with self.reader.registered() as (catalog, population, queries):
-            template, _, number = name.rpartition("#")
-            if name.isdigit() or (template and number.isdigit()):
-                qid = int(number)
-                listed = queries.find(qid)
-                if listed is not None and who.sees(listed.feed):
-                    return Found(catalog.feeds[listed.feed], qid)
-                raise _unknown(name)
+            if is_id(name.rpartition("#")[2]):
+                listed = find(who, name, population, queries)
+                if listed is None:
+                    raise _unknown(name)
+                return Found(catalog.feeds[listed.feed], listed.qid)
             stored = who.found(name)
             feed = catalog.feeds.get(stored)
             if feed is not None and feed.kind != "query":

@@ -15,7 +15,6 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
@@ -159,8 +158,3 @@ def error_json(error: MillraceError) -> dict[str, Any]:
         "position": position,
         "excerpt": error.excerpt,
     }
-
-
-def rows_table(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Return rows as a table of those columns."""
-    return pa.Table.from_pylist(list(rows), schema=schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,30 @@ def test_another_tenant_finds_nothing_on_any_route(world: World) -> None:
     mine = world.served.get(f"/v1/queries/{SECRET}", world.acme).json()
     assert (mine["state"], mine["owner"]) == ("running", "acme")
     assert world.served.get(f"/v1/templates/{SECRET}_t", world.acme).json()["queries"] == 1
+
+
+def test_an_id_of_another_tenant_is_as_unknown_as_none(world: World) -> None:
+    """Nothing tells whether it stands: the words are the same but for the id."""
+    served, unknown = world.served, 999_999_999
+    for method, path, more in (
+        ("GET", "/v1/queries/{}", {}),
+        ("GET", "/v1/queries/{}/results", {}),
+        ("GET", "/v1/queries/{}/explain", {}),
+        ("DELETE", "/v1/queries/{}", {}),
+        ("PATCH", "/v1/queries/{}", {"json": {"state": "paused"}}),
+    ):
+        theirs, nobodys = (
+            served.request(method, path.format(qid), world.other, **more)
+            for qid in (world.query, unknown)
+        )
+        assert theirs.status_code == nobodys.status_code == 404, (method, path, theirs.text)
+        assert theirs.text.replace(str(world.query), str(unknown)) == nobodys.text
+    for qid in (world.query, unknown, -1, 1 << 70):
+        answer = served.post("/v1/queries/bulk", world.other, json={"drop": [qid]})
+        assert (answer.status_code, answer.json()["error"]["message"]) == (
+            404,
+            f'query "{qid}" does not exist',
+        )
 
 
 def test_a_tenant_sees_what_is_its_own(world: World) -> None:
@@ -336,6 +361,19 @@ def test_bodies_and_answers_have_a_limit(tmp_path: Path) -> None:
     assert [each.status_code for each in (large, chunked, many, result)] == [413] * 4
     assert many.json()["error"]["message"] == "refused: limit 10 rows a request, now 11"
     assert len(newest.json()["rows"]) == 5
+
+
+def test_no_more_is_pushed_than_may_wait_for_the_engine(tmp_path: Path) -> None:
+    with Served(tmp_path / "root", limits=Limits(backlog_bytes=2_000)) as served:
+        served.sql(STREAM)
+        served.stop_engine()
+        statuses = [served.push([trade("A" * 3_000, 1.0)]).status_code for _ in range(2)]
+        time.sleep(1.1)
+        refused = served.push([trade("A", 1.0)])
+
+    assert 200 in statuses
+    assert refused.status_code == 429
+    assert refused.json()["error"]["message"].startswith("refused: limit 2000 bytes pushed")
 
 
 def test_a_demo_is_served_on_loopback_only(tmp_path: Path) -> None:
