@@ -33,7 +33,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         httpx.post(
             f"{address}/v1/queries", json=asked, headers=headers, timeout=60
         ).raise_for_status()
-        yield {**found, "address": address}
+        yield {**found, "address": address, "root": str(root)}
 
 
 def log_in(page: Page, tokens: dict[str, str], who: str, place: str = "/console/queries") -> None:
@@ -89,6 +89,18 @@ def test_the_operator_sees_all(page: Page, tokens: dict[str, str]) -> None:
     expect(page.locator("tbody")).to_contain_text("acme/of_acme")
     page.get_by_role("link", name="acme/of_acme").click()
     expect(page.locator("h1")).to_have_text("acme/of_acme")
+
+
+def test_a_page_that_is_open_does_not_outlive_its_token(page: Page, tokens: dict[str, str]) -> None:
+    made = Tokens(token_file(Path(tokens["root"])))
+    text, token = made.add("reader", "bolt")
+    log_in(page, {**tokens, "short": text}, "short", "/console/")
+    expect(page.locator(".mr-top [role=status]")).to_have_text("live")
+
+    made.remove(token.id)
+
+    expect(page.get_by_role("alert")).to_contain_text("the token is not known any more")
+    expect(page.locator(".mr-top [role=status]")).to_have_text("not answering")
 
 
 def test_of_several_gateways_one_has_the_console_and_the_others_lead_there(

@@ -18,7 +18,7 @@ from millrace.server.console.frame import Live
 from millrace.server.console.parts import attributed, box, empty
 
 COLOURS = ("#2f80ed", "#1f9d8b", "#d97706", "#d0518a", "#8e5cd9", "#6b8e23", "#c2410c", "#64748b")
-AXIS = "#8391a1"
+AXIS = "#74808e"
 MOST_LINES = 8
 HOUR_MS = 3_600_000
 NOTHING = "The engine tells of itself once a second while epochs run."

@@ -38,6 +38,7 @@ class Visitor:
     """Somebody who has logged in, and in whose name the service is asked."""
 
     principal: Principal
+    token: str = ""
 
     @property
     def name(self) -> str:
@@ -66,13 +67,13 @@ class Served:
     async def who(self, token: str) -> Visitor | None:
         """Return whose token it is; an empty one is for a demonstration on loopback."""
         try:
-            return Visitor(self._gate.admit(None, token))
+            return Visitor(self._gate.admit(None, token), token)
         except UnauthorizedError:
             return None
 
     async def stats(self, who: Who) -> dict[str, Any]:
         """Return the state of the engine."""
-        told = await self._service.stats(_principal(who))
+        told = await self._service.stats(self._of(who))
         pieces = self._service.reader.manifest.pieces()
         return {
             **told,
@@ -85,7 +86,7 @@ class Served:
 
     async def streams(self, who: Who) -> list[dict[str, Any]]:
         """Return the streams, with their rates."""
-        principal = _principal(who)
+        principal = self._of(who)
         streams, stats = await asyncio.gather(
             self._service.streams(principal), self._service.stats(principal)
         )
@@ -97,7 +98,7 @@ class Served:
     ) -> dict[str, Any]:
         """Return a page of queries."""
         page = await self._service.queries(
-            _principal(who),
+            self._of(who),
             search=search,
             state=state or None,  # type: ignore[arg-type]  # a choice of the page's own
             after=after or None,
@@ -111,43 +112,43 @@ class Served:
 
     async def query(self, who: Who, name: str) -> dict[str, Any]:
         """Return all that is known of one query."""
-        return asdict(await self._service.query(_principal(who), name))
+        return asdict(await self._service.query(self._of(who), name))
 
     async def register(self, who: Who, sql: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401
         """Register a query."""
-        return asdict(await self._service.register(_principal(who), sql, **options))
+        return asdict(await self._service.register(self._of(who), sql, **options))
 
     async def pause(self, who: Who, name: str) -> None:
         """Let a query tell nothing until it is resumed."""
-        await self._service.pause(_principal(who), name)
+        await self._service.pause(self._of(who), name)
 
     async def resume(self, who: Who, name: str) -> None:
         """Let a query go on."""
-        await self._service.resume(_principal(who), name)
+        await self._service.resume(self._of(who), name)
 
     async def drop(self, who: Who, name: str) -> None:
         """Drop a query."""
-        await self._service.drop(_principal(who), name)
+        await self._service.drop(self._of(who), name)
 
     async def results(self, who: Who, name: str, last: int) -> pa.Table:
         """Return the newest answers of a query that are kept."""
-        return await self._service.results(_principal(who), name, last=last)
+        return await self._service.results(self._of(who), name, last=last)
 
     async def explain(self, who: Who, sql: str) -> str:
         """Say how a query would run."""
-        return await self._service.explain(_principal(who), sql=sql)
+        return await self._service.explain(self._of(who), sql=sql)
 
     async def explain_query(self, who: Who, name: str, *, analyze: bool) -> str:
         """Say how a standing query runs."""
-        return await self._service.explain(_principal(who), query=name, analyze=analyze)
+        return await self._service.explain(self._of(who), query=name, analyze=analyze)
 
     async def dry_run(self, who: Who, sql: str, history: str) -> dict[str, Any]:
         """Return how many results a query would have given, and some of them."""
-        return await self._service.dry_run(_principal(who), sql, history=history)
+        return await self._service.dry_run(self._of(who), sql, history=history)
 
     async def sql(self, who: Who, text: str, *, since: int | None = None) -> pa.Table:
         """Answer one SELECT; what reads only SysStream is answered here."""
-        principal, parsed = _principal(who), query_of(text)
+        principal, parsed = self._of(who), query_of(text)
         if {each.name for each in names_read(parsed)} == {NAME}:
             held = _TellingHeld(self._service.reader, principal, since, self._last)
             return await asyncio.to_thread(_answered, parsed, held)
@@ -159,24 +160,33 @@ class Served:
     async def watch(self, who: Who) -> None:
         """Let the engine tell of itself for the next hour, and of this gateway."""
         name, told = f"gateway {os.getpid()}", self._requests.since_last()
-        await self._service.watch(_principal(who), name, told)
+        await self._service.watch(self._of(who), name, told)
 
     async def plan(self, who: Who) -> dict[str, Any]:
         """Return the running dataflow."""
-        return await self._service.dataflow(_principal(who))
+        return await self._service.dataflow(self._of(who))
 
     async def settings(self, who: Who) -> list[dict[str, Any]]:
         """Return the settings that can be changed."""
-        found: list[dict[str, Any]] = (await self._service.settings(_principal(who)))["about"]
+        found: list[dict[str, Any]] = (await self._service.settings(self._of(who)))["about"]
         return found
 
     async def change_settings(self, who: Who, changes: Mapping[str, Any]) -> None:
         """Change settings from the next epoch on."""
-        await self._service.change_settings(_principal(who), dict(changes))
+        await self._service.change_settings(self._of(who), dict(changes))
 
     async def retain(self, who: Who, stream: str, duration: str) -> None:
         """Keep the history of a stream for another while."""
-        await self._service.retain(_principal(who), stream, duration)
+        await self._service.retain(self._of(who), stream, duration)
+
+    def _of(self, who: Who) -> Principal:
+        """Return in whose name is asked; a page that stays open does not outlive its token."""
+        assert isinstance(who, Visitor), "whoever asks has been let in here"
+        if who.token and self._gate.tokens.principal(who.token) != who.principal:
+            raise UnauthorizedError(
+                "the token is not known any more", hint="Log in again with another one."
+            )
+        return who.principal
 
 
 class _Last:
@@ -236,11 +246,6 @@ class _TellingHeld:
 
 def _answered(parsed: Parsed, held: _TellingHeld) -> pa.Table:
     return ask(parsed, held)
-
-
-def _principal(who: Who) -> Principal:
-    assert isinstance(who, Visitor), "whoever asks has been let in here"
-    return who.principal
 
 
 def _without_itself(lags: Mapping[str, float]) -> dict[str, float]:
