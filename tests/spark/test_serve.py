@@ -18,7 +18,7 @@ from millrace.state.fence import holder_of
 from millrace.state.root import open_root
 from millrace.testing.serving import STREAM, trade
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 BIG = "SELECT symbol, price FROM trades WHERE price > 100"
 
 
@@ -34,7 +34,7 @@ class Program:
         assert found is not None
         self.client = httpx.Client(base_url=found[0], timeout=60.0)
 
-    def until(self, true: Callable[[], object], seconds: float = 120.0) -> None:
+    def until(self, true: Callable[[], object], seconds: float = 240.0) -> None:
         deadline = time.monotonic() + seconds
         while True:
             try:
