@@ -33,7 +33,7 @@ check: $(STAMP)  ## the quick half: style, types, imports, spelling, tests witho
 	  wait $$aside; asides=$$?; tail -n 40 $(VENV)/aside.log; exit $$((units | asides))
 	$(SAY) 'check passed'
 
-test: check spark-tests browser-tests  ## everything: check, then the tests on Spark and in a browser
+test: check spark-tests  ## everything: check, then the tests on Spark and in a browser
 	$(SAY) 'all tests passed'
 
 lint: $(STAMP)  ## ruff, import contracts, spelling
@@ -53,11 +53,12 @@ units: $(STAMP)  ## tests that need no Java, but for those that check runs besid
 	$(SAY) 'tests without Java'
 	@$(PYTEST) -m 'not spark and not slow' $(ASIDE:%=--ignore=%)
 
-spark-tests: $(STAMP)  ## the tests that start Spark, and slow ones beside them
-	$(SAY) 'tests on Spark (some minutes)'
+spark-tests: $(STAMP)  ## the tests that start Spark or a browser, and slow ones beside them
+	$(SAY) 'tests on Spark, then in a browser (some minutes)'
 	@$(PYTEST) -m 'slow and not spark' --ignore=$(HUNTS) tests/crash tests/slt tests/unit \
 	    > $(VENV)/slow.log 2>&1 & slow=$$!; \
-	  $(PYTEST) -m spark; spark=$$?; $(PYTEST) -m 'slow and not spark' $(HUNTS); hunts=$$?; \
+	  $(PYTEST) -m spark; spark=$$?; \
+	  $(PYTEST) -m 'slow and not spark' $(HUNTS) tests/browser; hunts=$$?; \
 	  wait $$slow; slows=$$?; tail -n 40 $(VENV)/slow.log; exit $$((spark | hunts | slows))
 
 browser-tests: $(STAMP)  ## the console in Chromium, which is installed if it is missing

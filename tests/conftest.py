@@ -18,7 +18,22 @@ from hypothesis.errors import UnsatisfiedAssumption
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SPARK_TESTS = Path(__file__).parent / "spark"
+TESTS = Path(__file__).parent
+SPARK_TESTS = TESTS / "spark"
+# What starts a server, a terminal or a browser is not for `make check`.
+SLOW_TESTS = {
+    TESTS / each
+    for each in (
+        "browser",
+        "unit/cli/shell",
+        "unit/cli/test_query.py",
+        "unit/client/served",
+        "unit/server/test_fan_out.py",
+        "unit/server/test_hostile.py",
+        "unit/server/test_processes.py",
+        "unit/server/test_service.py",
+    )
+}
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 FUZZ_MINUTES = float(os.environ.get("FUZZ_MINUTES", "0"))
 
@@ -91,10 +106,12 @@ def pytest_terminal_summary(
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what stands under tests/spark; when fuzzing, take the properties in any order."""
+    """Mark tests by where they stand; when fuzzing, take the properties in any order."""
     for item in items:
         if SPARK_TESTS in item.path.parents:
             item.add_marker("spark")
+        if not SLOW_TESTS.isdisjoint({item.path, *item.path.parents}):
+            item.add_marker("slow")
     if FUZZ_MINUTES:
         random.Random(config.option.hypothesis_seed).shuffle(items)
 

@@ -2,7 +2,7 @@
 
 The first way runs every file. The others run one in `share` of them, chosen by a digest of the
 name, so that a file is always run in the same ways; what a file checks is run in several. Files of
-queries that are more than selections (`PLANS`) are run in a third of the ways that concern them,
+queries that are more than selections (`PLANS`) are run in a fifth of the ways that concern them,
 and in all with shards if rows travel between those (`HOPS`);
 runs that are not `quick` are for where slow tests are run.
 """
@@ -31,6 +31,7 @@ HOPS = "hops"
 """The directory among them of those whose rows travel between shards."""
 
 _PLAIN = Settings(shards=1, spread="never", backoff=0)
+_SLOWLY = Settings(shards=1, spread="never", backfill_rows=2, backoff=0)
 _REMEMBERED = Settings(shards=2, spread="always", again=False, backoff=0)
 _MERGED = Settings(shards=4, spread="always", merge_at_start=True, backoff=0)
 _GATHERED = Settings(shards=2, spread="always", hops=False, backoff=0)
@@ -72,7 +73,7 @@ class Way:
         """Say whether a file is run in this way."""
         if not {*PLANS}.isdisjoint(path.parts):
             spread = HOPS in path.parts and self.settings.spread == "always"
-            return self.plans and (self == DEFAULT or spread or self._draws(path, 3))
+            return self.plans and (self == DEFAULT or spread or self._draws(path, 5))
         if not self.selections:
             return False
         return self._draws(path, self.share)
@@ -109,7 +110,7 @@ def _sharded(n_shards: int) -> Way:
 DEFAULT = Way("plain")
 WAYS = (
     DEFAULT,
-    Way("row-by-row", cut="rows", share=2),
+    Way("row-by-row", _SLOWLY, cut="rows", share=2),
     Way("cuts", cut="random", n_tasks=3, share=2),
     Way("at-once", cut="whole", share=2),
     Way("unshared", lifting=False, share=2, plans=False),
