@@ -125,8 +125,8 @@ async def follow(port: int, root: str, ids: list[int], seconds: float, rows: int
     ready = asyncio.Semaphore(0)
 
     def committed(epoch: int) -> float:
-        if epoch not in commits:
-            commits[epoch] = (Path(root) / "commits" / f"{epoch:012d}").stat().st_mtime
+        if epoch not in commits:  # the time at which the file got its name, after it was synced
+            commits[epoch] = (Path(root) / "commits" / f"{epoch:012d}").stat().st_ctime
         return commits[epoch]
 
     async def one(qid: int) -> None:

@@ -14,6 +14,7 @@ import time
 from io import BytesIO
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from millrace.connectors.decode import decode_json_column
@@ -73,7 +74,7 @@ def _fitted(table: pa.Table, schema: Schema) -> Decoded:
     if not table.num_rows:
         return Decoded.nothing(schema)
     [batch] = table.combine_chunks().to_batches()
-    return fit_rows(batch, schema, pa.array(range(batch.num_rows)).to_numpy())
+    return fit_rows(batch, schema, np.arange(batch.num_rows))
 
 
 def _from_json(body: bytes, schema: Schema) -> Decoded:
