@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.row_ids import query_of_key
 from millrace.engine.statistics import EpochStatistics
-from millrace.engine.stores import answers_in, tells_queries_apart
+from millrace.engine.stores import answers_in, is_found, tells_queries_apart
 from millrace.plan.tree import tree
 from millrace.reading.reader import News, Reader
 from millrace.server.principals import Principal
@@ -55,6 +56,7 @@ class Costs:
         self._totals: dict[str, int] = {}
         self._summed = -SUM_SECONDS
         self._n_told = self._n_queries = 1
+        self._n_found = 0
         self._select = 0.0
         self._total = 0.0
         self.epochs: deque[EpochStatistics] = deque(maxlen=MOST_EPOCHS)
@@ -74,10 +76,14 @@ class Costs:
             if manifest.epoch <= after:
                 return
             for name in manifest.stores if stores is None else stores:
-                if name in manifest.stores and (found := answers_in(name)) and found[0] == "rows":
-                    runs = [each for each in manifest.stores[name].runs if each.epoch > after
-                            and (each.level == 0 or after < 0)]  # fmt: skip
+                if name not in manifest.stores:
+                    continue
+                runs = [each for each in manifest.stores[name].runs if each.epoch > after
+                        and (each.level == 0 or after < 0)]  # fmt: skip
+                if (found := answers_in(name)) and found[0] == "rows":
                     self._count(name, runs)
+                elif is_found(name):
+                    self._count_found(runs)
             last = manifest.facts.get("statistics", {})
             for spelt in (news.statistics if news is not None else ()) or (last,):
                 if spelt:
@@ -89,9 +95,10 @@ class Costs:
         members = max(self._members(feed.name), 1)
         total = self._results_of(feed) if feed.shared else results
         part = 1.0 if not feed.shared else (results / total if total else 1 / members)
-        return results, round(self._time_of(feed, part, results), 6), int(
-            self._bytes().get(feed.name, 0) * part
-        )  # fmt: skip
+        size = self._bytes().get(feed.name, 0) * part
+        if feed.policy == "lazy":
+            size = self._bytes().get(FOUND, 0) * results / max(self._n_found, 1)
+        return results, round(self._time_of(feed, part, results), 6), int(size)
 
     def top(
         self, who: Principal, by: Literal["cost", "state", "results"], n: int
@@ -192,6 +199,17 @@ class Costs:
                 self._grow(int(qids[-1]) if qids.size else 0)
                 self._counts[qids.astype(np.int64)] += counts
 
+    def _count_found(self, runs: list[Run]) -> None:
+        """Count answers that share the rows of their stream: sets of rows, by query."""
+        for run in runs:
+            for piece in run.pieces:
+                sets = read_piece(self._reader.root, piece, columns=["_key", "n_rows"])
+                qids = query_of_key(sets["_key"].to_numpy()).astype(np.int64)
+                counts = sets["n_rows"].to_numpy()
+                self._grow(int(qids.max(initial=0)))
+                np.add.at(self._counts, qids, counts)
+                self._n_found += int(counts.sum())
+
     def _grow(self, qid: int) -> None:
         if qid >= self._counts.size:
             more = np.zeros(max(qid + 1, 2 * self._counts.size), np.int64)
@@ -258,6 +276,9 @@ class Costs:
         return self.work.plans.get(feed.number, [0.0, 0.0, 0.0])[2]
 
 
+FOUND = ""
+"""Under which name what queries share is measured: rows of streams, and whose answers they are."""
+
 _known: tuple[Manifest | None, dict[str, int]] = (None, {})
 
 
@@ -271,6 +292,7 @@ def _bytes_by_feed(manifest: Manifest) -> dict[str, int]:
             if not store.runs or kind in ("rows", "late", "elements", "dead letters"):
                 continue
             feed = rest.rsplit(".", 1)[0] if kind != "state" else _state_owner(rest)
+            feed = FOUND if kind in ("found", "seen") else feed
             size = sum(piece.bytes for run in store.runs for piece in run.pieces)
             found[feed] = found.get(feed, 0) + size
         _known = manifest, found

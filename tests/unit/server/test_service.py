@@ -39,6 +39,17 @@ def test_answers_come_in_the_form_that_is_accepted(served: Served) -> None:
     assert pa.ipc.open_stream(arrow.content).read_all()["symbol"].to_pylist() == ["BOLT"]
 
 
+def test_answers_that_share_the_rows_of_their_stream_are_counted_too(served: Served) -> None:
+    served.post("/v1/queries", json={"sql": BIG, "name": "big", "retain": "1 hour"})
+    served.push([trade("ACME", 101.5), trade("BOLT", 107.0, 1)])
+    served.results("big", 2)
+
+    found = served.get("/v1/queries/big").json()
+
+    assert found["results"] == 2
+    assert found["state_bytes"] > 0
+
+
 def test_rows_are_pushed_in_each_form(served: Served) -> None:
     served.post("/v1/queries", json={"sql": BIG, "name": "big"})
     table = pa.table({"symbol": ["A"], "price": [200.0], "ts": pa.array([0], pa.timestamp("us"))})
