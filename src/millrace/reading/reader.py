@@ -104,10 +104,13 @@ class Reader:
         self._drop_lease()
         self._lease = lease.renew(self.root, max(manifest.epoch, 0), LEASE_SECONDS, registry=number)
 
-    def renew(self) -> None:
-        """Hold the lease for longer; to be called several times in its time."""
+    def renew(self) -> tuple[int, int]:
+        """Hold the lease for longer; to be called several times in its time, in any thread.
+
+        Returns the epoch and the entry of the registry that are there, for `follow` to reach.
+        """
         if self._lease is None:
-            return
+            return -1, -1
         try:
             self._lease = self._lease.renew(
                 self.root, max(self.manifest.epoch, 0), LEASE_SECONDS, registry=self._number
@@ -116,8 +119,8 @@ class Reader:
             _logger.warning("lease not renewed, reading anew: %s", error)
             self._lease = None
             self.open()
-        self.follow(epoch=_newest(self.root, COMMITS), number=_newest(self.root, SNAPSHOTS))
         forget(self.root, keep=self.manifest.files())
+        return _newest(self.root, COMMITS), _newest(self.root, SNAPSHOTS)
 
     def follow(self, *, epoch: int = -1, number: int = -1) -> News:
         """Read what was committed and registered since the last call.

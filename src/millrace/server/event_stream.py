@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import random
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -52,7 +53,8 @@ class EventStream(Response):
         await send(start)
         await _part(send, f": from {self._subscription.cursor}\n\n")
         while True:
-            event = await self._subscription.next(HEARTBEAT_SECONDS)
+            # Those who came together are not to be told together that nothing is new.
+            event = await self._subscription.next(HEARTBEAT_SECONDS * random.uniform(0.5, 1.0))
             if event is not None:
                 await _part(send, event_text(event))
             elif self._subscription.ended:

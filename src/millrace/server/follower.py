@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from typing import Any
 
 from millrace.errors import MillraceError
@@ -32,7 +31,7 @@ class Follower:
         self._wanted = asyncio.Event()
         self._known = (-1, -1)  # the epoch and the entry of the registry that are there
         self._looked = asyncio.Condition()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self.n_queries = 0
 
     async def start(self) -> None:
@@ -40,14 +39,14 @@ class Follower:
         await asyncio.to_thread(self._reader.open)
         await asyncio.to_thread(self._costs.follow)
         self._count()
-        self._task = asyncio.create_task(self._follow())
+        self._tasks = [asyncio.create_task(each) for each in (self._follow(), self._hold())]
 
     async def stop(self) -> None:
         """Follow no longer."""
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+                await task
         await asyncio.to_thread(self._reader.close)
 
     async def hear(self, event: dict[str, Any]) -> None:
@@ -67,18 +66,25 @@ class Follower:
                 await self._looked.wait_for(lambda: self._reader.number >= number)
 
     async def _follow(self) -> None:
-        renewed = time.monotonic()
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wanted.wait(), POLL_SECONDS)
             self._wanted.clear()
             try:
                 await self._look()
-                if time.monotonic() - renewed > RENEW_SECONDS:
-                    renewed = time.monotonic()
-                    await asyncio.to_thread(self._reader.renew)
             except (MillraceError, OSError) as error:
                 _logger.warning("root not followed, looked at again: %s", error)
+
+    async def _hold(self) -> None:
+        """Renew the lease beside all else: to sync a file may take longer than a commit."""
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            try:
+                epoch, number = await asyncio.to_thread(self._reader.renew)
+            except (MillraceError, OSError) as error:
+                _logger.warning("lease not renewed, tried again: %s", error)
+            else:
+                await self.hear({"epoch": epoch, "number": number})
 
     async def _look(self) -> None:
         epoch, number = self._known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from contextlib import ExitStack
 from functools import partial
@@ -24,6 +25,12 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, fan_out: FanOut) -> None:
         super().__init__(config)
         self._fan_out = fan_out
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin; what is there by then stays, and is not looked through for garbage again."""
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let all who follow queries go, then do what is usual."""
