@@ -83,8 +83,10 @@ bench-cql: $(STAMP)  ## windows, joins and aggregates, against Spark's own state
 	$(SAY) 'CQL benchmark (about 30 minutes)'
 	@$(BIN)/python -m bench.cql
 
-bench-server: $(STAMP)  ## answers, pushed rows, subscribers and lists over HTTP
-	$(SAY) 'server benchmark (about 10 minutes)'
+bench-server: $(STAMP)  ## answers, pushed rows, subscribers and lists over HTTP; PSoup's experiments
+	$(SAY) 'server benchmark (about 20 minutes)'
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet \
+	  --constraint constraints.txt matplotlib
 	@$(BIN)/python -m bench.server
 
 soak: $(STAMP)  ## a server under half load, queries that come and go, for MINUTES=10

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -291,6 +291,7 @@ def median_of(invoke: Callable[[], object]) -> float:
     return median(found)
 
 
+FIGURES = Path(__file__).parent / "figures"
 CASES: dict[str, Callable[[Path], list[Figure]]] = {
     "equality": equality,
     "interval": interval,
@@ -304,13 +305,17 @@ def progress(case: str, message: str) -> None:
     console.print(f"  {case:>16}  {message}", highlight=False)
 
 
+def experiments(names: Iterable[str] = tuple(CASES)) -> list[Figure]:
+    """Run some of the cases, and draw their figures."""
+    return [each for name in names for each in CASES[name](FIGURES)]
+
+
 def main() -> None:
     """Run the cases, draw the figures and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(CASES), help="cases, by commas")
     asked = parser.parse_args()
-    folder = Path(__file__).parent / "figures"
-    figures = [each for name in asked.only.split(",") for each in CASES[name](folder)]
+    figures = experiments(asked.only.split(","))
     keep = Path(__file__).parent / "results" / "psoup.json" if asked.only.count(",") else None
     publish("PSoup's experiments", figures, keep)
 
