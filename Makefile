@@ -12,7 +12,7 @@ SAY   := @printf '== %s\n'
 
 # Two halves of the tests without Java that take about as long, so that two cores are busy.
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
-ASIDE  := tests/crash tests/slt tests/unit/index tests/unit/lang
+ASIDE  := tests/crash tests/slt tests/unit/index tests/unit/lang tests/unit/reading tests/unit/client
 HUNTS  := tests/unit/operators
 
 .DEFAULT_GOAL := help

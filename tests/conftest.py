@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).parent
 SPARK_TESTS = TESTS / "spark"
-# What starts a server, a terminal or a browser is not for `make check`.
+# What starts a server, a terminal or a browser, or takes long, is not for `make check`.
 SLOW_TESTS = {
     TESTS / each
     for each in (
@@ -28,10 +28,17 @@ SLOW_TESTS = {
         "unit/cli/shell",
         "unit/cli/test_query.py",
         "unit/client/served",
+        "unit/engine/test_statistics.py",
+        "unit/reading/test_adhoc_plans.py",
+        "unit/reading/test_backup.py",
+        "unit/server/test_bulk_together.py",
         "unit/server/test_fan_out.py",
         "unit/server/test_hostile.py",
         "unit/server/test_processes.py",
         "unit/server/test_service.py",
+        "unit/server/test_trust.py",
+        "unit/session/test_backfill.py",
+        "unit/session/test_warm_start.py",
     )
 }
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")

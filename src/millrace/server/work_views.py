@@ -152,9 +152,11 @@ class Costs:
             rows = last.rows_by_stream.get(spec.name, 0) if last is not None else 0
             nodes.append({"id": f"stream:{spec.name}", "kind": "stream", "label": spec.name,
                           "properties": {"rows": rows, "columns": str(spec.schema)}})  # fmt: skip
+        with self._reader.registered() as (_, _, queries):
+            sizes = queries.sizes()
         others: dict[str, int] = {}
         for feed in catalog.feeds.values():
-            n_queries = self._members(feed.name)
+            n_queries = sizes.get(feed.name, 0)
             if not who.sees(feed.name):
                 for each in feed.sources:
                     others[each] = others.get(each, 0) + n_queries

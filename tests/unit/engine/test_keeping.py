@@ -98,7 +98,7 @@ def test_of_a_query_that_was_declared_anew_the_old_answers_are_not_kept() -> Non
     assert gone == {STORE: tuple(range(9))}
 
 
-@pytest.mark.parametrize("keep", [100, 10_000])
+@pytest.mark.parametrize("keep", [100, pytest.param(10_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("roll", [None, 1, 40])
 def test_many_small_epochs_are_kept_in_few_files(
     keep: int, roll: int | None, tmp_path: Path
