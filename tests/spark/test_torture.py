@@ -48,7 +48,7 @@ def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
     assert set(tally.kills) == {
         "worker", "daemon", "source", "driver", "jvm", "point", "between", "executor",
     }  # fmt: skip
-    assert tally.overlaps >= 3, "a driver was started while the JVM of the one before lived"
+    assert tally.overlaps >= 2, "a driver was started while the JVM of the one before lived"
     assert tally.at_once, "and that within a tenth of a second"
 
 
