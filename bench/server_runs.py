@@ -87,6 +87,7 @@ def served(root: Path, *more: str, script: str = "") -> Iterator[Server]:
     finally:
         process.terminate()
         process.wait(120)
+        process.stdout.close()
 
 
 def _ready(server: Server) -> bool:
