@@ -129,12 +129,17 @@ class Supervisor:
         """End all: the engine first, so that gateways tell of what it still commits."""
         for child in reversed(self._children):
             if child.process is not None and child.process.poll() is None:
-                child.process.terminate()
-                try:
-                    child.process.wait(STOP_SECONDS)
-                except subprocess.TimeoutExpired:
-                    child.process.kill()
-                    child.process.wait()
+                end_process(child.process, STOP_SECONDS)
+
+
+def end_process(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Ask a process to end; one that does not in time is killed."""
+    process.terminate()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def require_free(options: ServerOptions) -> None:

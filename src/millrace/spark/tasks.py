@@ -56,30 +56,39 @@ def route_rows(root: str, stream: str, functions: Mapping[str, Function]) -> Map
 def route_files(root: str, stream: str, source: Files, functions: Mapping[str, Function]) -> Mapper:
     """Return the map side for a stream of files, whose descriptors arrive instead of rows."""
 
-    def routed(batches: Batches) -> Batches:
-        router = _router(root, stream, functions, _task())
-        if router is None:
-            return
-        for batch in batches:
-            for descriptor in batch.column(0).to_pylist():
-                for arrived in _read(router, source, descriptor):
-                    yield from _packed(router.take(arrived))
-        yield from _packed(router.finish())
+    def read(router: Router, descriptor: str) -> Iterator[Arrived]:
+        spelt = json.loads(descriptor)
+        splits = [FileSplit.from_json(each) for each in spelt["splits"]]
+        return from_splits(router.spec, source, splits, spelt["begin"])
 
-    return routed
+    return _described(root, stream, functions, read)
 
 
 def route_pushed(root: str, stream: str, folder: str, functions: Mapping[str, Function]) -> Mapper:
     """Return the map side for a stream of pushed rows, whose files are named by descriptors."""
 
+    def read(router: Router, descriptor: str) -> Iterator[Arrived]:
+        files = [PushedFile.from_json(each) for each in json.loads(descriptor)]
+        return from_pushed(open_root(root), folder, files, router.spec)
+
+    return _described(root, stream, functions, read)
+
+
+def _described(
+    root: str,
+    stream: str,
+    functions: Mapping[str, Function],
+    read: Callable[[Router, str], Iterator[Arrived]],
+) -> Mapper:
+    """Return the map side for a stream whose rows are read here, by descriptors."""
+
     def routed(batches: Batches) -> Batches:
         router = _router(root, stream, functions, _task())
         if router is None:
             return
         for batch in batches:
             for descriptor in batch.column(0).to_pylist():
-                files = [PushedFile.from_json(each) for each in json.loads(descriptor)]
-                for arrived in from_pushed(open_root(root), folder, files, router.spec):
+                for arrived in read(router, descriptor):
                     yield from _packed(router.take(arrived))
         yield from _packed(router.finish())
 
@@ -116,12 +125,6 @@ def run_step(root: str, functions: Mapping[str, Function], hop: int) -> Mapper:
         yield pa.record_batch({"receipt": pa.array([receipt.pack()], pa.binary())})
 
     return stepped
-
-
-def _read(router: Router, source: Files, descriptor: str) -> Iterator[Arrived]:
-    spelt = json.loads(descriptor)
-    splits = [FileSplit.from_json(each) for each in spelt["splits"]]
-    return from_splits(router.spec, source, splits, spelt["begin"])
 
 
 def _packed(routed: Iterator[chunks.Chunk]) -> Batches:

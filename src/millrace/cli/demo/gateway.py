@@ -49,12 +49,9 @@ class Gateway:
 
     def close(self) -> None:
         """End the process."""
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        from millrace.server.supervisor import end_process
+
+        end_process(self._process, STOP_SECONDS)
 
 
 def open_gateway(base: Path) -> Gateway | None:
