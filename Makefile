@@ -12,11 +12,11 @@ SAY   := @printf '== %s\n'
 
 # Two halves of the tests without Java that take about as long, so that two cores are busy.
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
-ASIDE  := tests/crash tests/slt tests/unit/index tests/unit/lang tests/unit/reading tests/unit/client
+ASIDE  := tests/crash tests/slt $(addprefix tests/unit/,client connectors index lang operators reading sharing)
 HUNTS  := tests/unit/operators
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types units spark-tests browser-tests screenshots bench-epoch bench-filters bench-cql bench-server soak fuzz torture clean env
+.PHONY: help demo test check lint types units spark-tests browser-tests screenshots bench-epoch bench-filters bench-cql bench-joins bench-server soak fuzz torture clean env
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -55,7 +55,7 @@ units: $(STAMP)  ## tests that need no Java, but for those that check runs besid
 
 spark-tests: $(STAMP)  ## the tests that start Spark or a browser, and slow ones beside them
 	$(SAY) 'tests on Spark, then in a browser (some minutes)'
-	@$(PYTEST) -m 'slow and not spark' --ignore=$(HUNTS) tests/crash tests/slt tests/unit \
+	@$(PYTEST) -m 'slow and not spark' $(HUNTS:%=--ignore=%) tests/crash tests/slt tests/unit \
 	    > $(VENV)/slow.log 2>&1 & slow=$$!; \
 	  $(PYTEST) -m spark; spark=$$?; \
 	  $(PYTEST) -m 'slow and not spark' $(HUNTS) tests/browser; hunts=$$?; \
@@ -82,6 +82,12 @@ bench-filters: $(STAMP)  ## many standing filters, against plain Spark and NumPy
 bench-cql: $(STAMP)  ## windows, joins and aggregates, against Spark's own stateful operators
 	$(SAY) 'CQL benchmark (about 30 minutes)'
 	@$(BIN)/python -m bench.cql
+
+bench-joins: $(STAMP)  ## many standing joins and aggregates, against one by one; the papers' figures
+	$(SAY) 'join benchmark (some minutes)'
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet \
+	  --constraint constraints.txt matplotlib
+	@$(BIN)/python -m bench.joins
 
 bench-server: $(STAMP)  ## answers, pushed rows, subscribers and lists over HTTP; PSoup's experiments
 	$(SAY) 'server benchmark (about 20 minutes)'

@@ -74,6 +74,12 @@ class Workload:
                 )
 
 
+def _has_snapshots(state: Path) -> bool:
+    """Say whether all stores of Spark that log changes have written a snapshot too."""
+    logged = {each.parent for each in state.rglob("*.changelog")}
+    return bool(logged) and all(any(store.glob("*.zip")) for store in logged)
+
+
 def spark_epochs(
     spark: SparkSession,
     directory: Path,
@@ -85,7 +91,7 @@ def spark_epochs(
 ) -> Measured:
     """Run a query of Spark's own operators.
 
-    If its state is to be `settled`, it is measured when the store has written its first snapshot,
+    If its state is to be `settled`, it is measured when each store has written its first snapshot,
     as it does each minute; until then there are only logs of what has changed.
     """
     spark.conf.set(f"{STATE}.providerClass", ROCKSDB)
@@ -110,7 +116,7 @@ def spark_epochs(
     query = writer.option("checkpointLocation", str(checkpoint)).start()
     until(lambda: len(ends) >= work.warm + work.epochs)
     if settled:
-        until(lambda: any((checkpoint / "state").rglob("*.zip")))
+        until(lambda: _has_snapshots(checkpoint / "state"))
     query.stop()
     state = sum(each.stat().st_size for each in (checkpoint / "state").rglob("*") if each.is_file())
     shutil.rmtree(checkpoint, ignore_errors=True)

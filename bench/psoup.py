@@ -22,9 +22,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.console import Console
 
-from bench.psoup_plot import Drawing, draw
+from bench.drawing import Drawing, draw
 from bench.psoup_runs import (
     EQUALITY,
     INEQUALITY,
@@ -38,7 +37,8 @@ from bench.psoup_runs import (
     rows,
     seconds_each,
 )
-from bench.report import Bound, Figure, publish
+from bench.report import Bound, Figure, progress, publish
+from bench.timing import median_of
 from millrace.kernels.containers import pack_places
 from millrace.operators.select import matching
 from millrace.plan.nodes import select
@@ -50,7 +50,6 @@ LARGER = (*WINDOWS, 1 << 18, 1 << 20)
 PAPER = 1 << 16
 N_QUERIES = 16
 AT_ONCE = 16_384
-console = Console(stderr=True)
 
 Lines = dict[str, dict[int, float]]
 
@@ -280,17 +279,6 @@ def unshared_arrival(policy: str, n_queries: int) -> float:
     return n_rows / (time.perf_counter() - begun)
 
 
-def median_of(invoke: Callable[[], object]) -> float:
-    """Return the median of some invocations, in seconds."""
-    invoke()
-    found = []
-    for _ in range(9):
-        begun = time.perf_counter()
-        invoke()
-        found.append(time.perf_counter() - begun)
-    return median(found)
-
-
 FIGURES = Path(__file__).parent / "figures"
 CASES: dict[str, Callable[[Path], list[Figure]]] = {
     "equality": equality,
@@ -298,11 +286,6 @@ CASES: dict[str, Callable[[Path], list[Figure]]] = {
     "join": join,
     "arrival": arrival,
 }
-
-
-def progress(case: str, message: str) -> None:
-    """Say how far the benchmark is."""
-    console.print(f"  {case:>16}  {message}", highlight=False)
 
 
 def experiments(names: Iterable[str] = tuple(CASES)) -> list[Figure]:

@@ -45,6 +45,11 @@ def machine() -> str:
     )
 
 
+def progress(case: str, message: str) -> None:
+    """Say how far a benchmark is."""
+    Console(stderr=True).print(f"  {case:>16}  {message}", highlight=False)
+
+
 def publish(title: str, figures: list[Figure], keep: Path | None = None) -> None:
     """Print the table and the line; keep the line with the machine's description."""
     table = Table(title=title, caption=machine())

@@ -40,7 +40,7 @@ class Connection:
         self, method: str, path: str, body: bytes = b"", kind: str = "application/json"
     ) -> tuple[int, bytes]:
         """Make a request; return the status and the body."""
-        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n"
         self._writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
         length = next((each for each in lines if each.startswith("content-length")), "x: 0")
@@ -131,7 +131,7 @@ async def follow(port: int, root: str, ids: list[int], seconds: float, rows: int
 
     async def one(qid: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
-        request = f"GET /v1/queries/{qid}/changes HTTP/1.1\r\nHost: x\r\n"
+        request = f"GET /v1/queries/{qid}/changes HTTP/1.1\r\nHost: localhost\r\n"
         writer.write(f"{request}Accept: text/event-stream\r\n\r\n".encode())
         await reader.readuntil(b": from")
         ready.release()

@@ -52,6 +52,7 @@ def soak(root: Path, minutes: float) -> Soaked:
     seconds = 60 * minutes
     with served(root, script=SCRIPT) as server:
         first = load(server, "push", n_batches=20, rows=10_000, symbols=SYMBOLS)
+        assert first["bad"] == 0, "a push was refused"
         took = server.until(lambda: server.get("/v1/stats")["rows"] >= first["rows"])
         rate = first["rows"] / (first["seconds"] + took)
         background = started(server, "push", n_batches=1 << 30, rows=1_000, symbols=SYMBOLS,

@@ -53,7 +53,7 @@ def test_a_tenant_sees_its_own_queries_and_others_as_counts(
 
     page.goto(f"{tokens['address']}/console/plan")
     expect(page.locator(".mr-node.feed")).to_have_text(re.compile("of_acme"))
-    expect(page.locator(".mr-node.more").first).to_be_visible()
+    expect(page.locator(".mr-node.others").first).to_be_visible()
     expect(page.get_by_text("Only an administrator may change them.")).to_be_visible()
     page.goto(f"{tokens['address']}/console/sysstream?graph=top")
     expect(page.locator(".mr-top [role=status]")).to_have_text("live")

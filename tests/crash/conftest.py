@@ -30,7 +30,7 @@ def places() -> Iterator[Places]:
 
 # The others take longer than these; they are for `make test`.
 QUICK = ("plain",)
-WITH_PLANS = ("resharded", "files")
+WITH_PLANS = ("resharded",)
 _MARKED = [
     pytest.param(each, id=each.name, marks=() if each.name in QUICK else pytest.mark.slow)
     for each in CONFIGURATIONS
@@ -48,6 +48,12 @@ def record(request: pytest.FixtureRequest, places: Places) -> Record:
 def spread_record(places: Places) -> Record:
     """The undisturbed run of a configuration in which every kind of file is written."""
     return undisturbed(Scenario(), configuration("files"), places())
+
+
+@pytest.fixture(scope="session")
+def planned_record(places: Places) -> Record:
+    """The undisturbed run of the scenario with plans, in a configuration that no other has."""
+    return undisturbed(Scenario(plans=True), configuration("plain"), places())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "src").rglob("*.py"))
@@ -52,3 +56,18 @@ def test_a_module_is_named_after_an_idea() -> None:
     ]
 
     assert vague == []
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["cli.main", "server.supervisor", "spark.control", "spark.file_source", "spark.push_source"],
+)
+def test_a_process_that_runs_no_engine_does_not_load_one(module: str) -> None:
+    """Spark starts three for each kind of source, one after another, before the first epoch."""
+    if module.startswith("spark."):
+        pytest.importorskip("pyspark")
+    code = f"import sys, millrace.{module}; print('numba' in sys.modules)"
+
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert said.stdout == "False\n"

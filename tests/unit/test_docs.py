@@ -10,10 +10,13 @@ import pytest
 import millrace
 from millrace import failpoints
 from millrace.cli.dry_run import dry_run
+from millrace.lang.highlighting import FUNCTIONS
+from millrace.lang.refusals import AGGREGATES
+from millrace.plan.signatures import SIGNATURES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
-PAGES += sorted((ROOT / "docs").rglob("*.md"))
+PAGES += sorted(each for name in ("docs", "examples") for each in (ROOT / name).rglob("*.md"))
 
 
 def samples(page: Path) -> list[str]:
@@ -70,6 +73,15 @@ def test_the_sample_of_templates_can_be_typed(tmp_path: Path) -> None:
 
         assert alert.rows().to_pylist() == [{"_query": 1, "sym": "ACME", "low": 99.5}]
         assert watch.rows()["syms"].to_pylist() == [["ACME", "BOLT"], ["CRUX"]]
+
+
+def test_every_function_is_listed_and_every_one_that_is_listed_is_known() -> None:
+    page = (ROOT / "docs" / "functions.md").read_text()
+    listed = set(re.findall(r"([a-z]\w*)\(", page))
+
+    known = set(SIGNATURES) | AGGREGATES & FUNCTIONS | {"date_part", "regexp_like"}
+    assert known <= listed
+    assert listed <= FUNCTIONS | {"session"}
 
 
 def test_every_name_that_samples_use_is_public() -> None:

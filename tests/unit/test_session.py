@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from millrace.connectors.files import Files
+from millrace.connectors.pushed import Pushed
 from millrace.connectors.sinks import MemorySink, ParquetSink
 from millrace.engine.local import Feed, LocalRun
 from millrace.errors import (
@@ -71,6 +72,19 @@ def test_from_a_declaration_to_an_answer(tmp_path: Path) -> None:
 
     (answers,) = (tmp_path / "answers").glob("big/*.parquet")
     assert pq.read_table(answers).column("symbol").to_pylist() == ["ACME", "ACME"]
+
+
+def test_the_root_knows_whether_rows_of_a_stream_are_pushed(tmp_path: Path) -> None:
+    root, numbers = MemoryRoot(), []
+    for source in (Files(str(tmp_path)), Pushed(), Pushed(), Files(str(tmp_path))):
+        with Session(root, threads=False) as session:
+            session.stream("trades", source, time="ts", schema=COLUMNS)
+            numbers.append(session.engine.registry.number)
+            assert session.streams["trades"].pushed is isinstance(source, Pushed)
+        with Session(root, threads=False) as again:
+            assert again.streams["trades"].pushed is isinstance(source, Pushed)
+
+    assert numbers == [0, 1, 1, 2]
 
 
 def test_what_was_declared_is_there_when_the_program_starts_again() -> None:

@@ -40,6 +40,8 @@ exit status:
 
 environment:
   MILLRACE_URL, MILLRACE_TOKEN  the server that sql and query talk to, and as whom
+  MILLRACE_CA                   certificates that they trust, for https
+  MILLRACE_JAVA_OPTIONS         further options of the JVM that Spark runs in
   NO_COLOR                      print without colours
 """
 

@@ -77,7 +77,15 @@ def _declare_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--into", metavar="FEED", help="a feed to share with others")
     parser.add_argument("--keep", type=int, metavar="N", help="how many rows of answers to keep")
     parser.add_argument("--retain", metavar="DURATION", help="for how long answers are kept")
+    parser.add_argument(
+        "--policy",
+        choices=("none", "lazy", "eager"),
+        help="how answers are kept: found anew, by the rows they are made of, or as they are told",
+    )
     parser.add_argument("--history", metavar="DURATION", help="how much of the past to answer too")
+    parser.add_argument(
+        "--partial", action="store_true", help="less history will do, if less is retained"
+    )
     parser.add_argument("--ttl", metavar="DURATION", help="drop it by itself after so long")
     parser.add_argument("--unbounded", action="store_true", help="it may remember more and more")
 

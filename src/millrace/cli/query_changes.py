@@ -28,7 +28,9 @@ def add(client: Client, arguments: argparse.Namespace) -> int:
             into=arguments.into,
             keep=arguments.keep,
             retain=arguments.retain,
+            policy=arguments.policy,
             history=arguments.history,
+            partial=arguments.partial,
             ttl=arguments.ttl,
             unbounded=arguments.unbounded,
         )
@@ -61,9 +63,9 @@ def _asked(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     found = _of_json(text) if text.lstrip().startswith("{") else _of_statements(text)
     if not found:
         raise PlanError("nothing to add", detail=f'File "{arguments.file}" has no query.')
-    names = ("into", "keep", "retain", "history", "ttl")
+    names = ("into", "keep", "retain", "policy", "history", "ttl")
     common = {name: getattr(arguments, name) for name in names}
-    common["unbounded"] = arguments.unbounded or None
+    common |= {name: getattr(arguments, name) or None for name in ("partial", "unbounded")}
     common = {name: value for name, value in common.items() if value is not None}
     return [{**common, **each} for each in found]
 

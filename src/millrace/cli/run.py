@@ -1,4 +1,4 @@
-"""`millrace run`: do a script of statements on local Spark, and keep it going."""
+"""`millrace run`: do a script of statements, on local Spark or without it, and keep it going."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import math
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ examples:
   millrace run app.sql --root /var/lib/alerts
   millrace run app.sql --root /tmp/try --seconds 20 --then 'SELECT * FROM big'
   millrace run app.sql --root /tmp/try --seconds 20 --then 'EXPLAIN ANALYZE QUERY big'
+  millrace run examples/papers/fjords_sensors.sql --root /tmp/try --local --seconds 2
 """
 
 POLL_SECONDS = 0.2
@@ -65,6 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "what it takes until the first epoch can run, does not count, for up to "
                         "two minutes")  # fmt: skip
     parser.add_argument("--then", metavar="SQL", default="", help="do these statements at the end")
+    parser.add_argument("--local", action="store_true", help="run epochs without Spark, in this "
+                        "process; sources are files()")  # fmt: skip
     parser.add_argument("--cores", default="*", metavar="N", help="how many tasks run at once")
     parser.add_argument("--quiet", action="store_true", help="say nothing while it runs")
 
@@ -81,38 +85,44 @@ def run(arguments: argparse.Namespace) -> int:
         Interruption() as interruption,
         run_logs(arguments.root, make_console(stderr=True)) as log,
     ):
-        return _run_on_spark(arguments, text, interruption, log)
+        return _run_on_backend(arguments, text, interruption, log)
 
 
-def _run_on_spark(
+def _run_on_backend(
     arguments: argparse.Namespace, text: str, interruption: Interruption, log: SparkLog
 ) -> int:
+    from millrace.cli.scripts import print_outcome
+    from millrace.engine.local_loop import LoopBackend
+    from millrace.session import Session
+    from millrace.session.script import Script
+
     console = make_console()
+    with ExitStack() as stack:
+        local = arguments.local
+        backend = LoopBackend() if local else _spark(arguments, console, log, stack)
+        interruption.arm()
+        session = Session(arguments.root, spark=backend)
+        stack.callback(session.close, drain=0.0)
+        script = Script(session, _Shown(console))
+        for outcome in script.run(text):
+            if not arguments.quiet:
+                print_outcome(outcome, console)
+        watch = Watch(session, console, interruption, log, quiet=arguments.quiet)
+        status = watch.keep_going(arguments.seconds) if session.streams else 0
+        for outcome in script.run(arguments.then):
+            print_outcome(outcome, console)
+    return status
+
+
+def _spark(
+    arguments: argparse.Namespace, console: Console, log: SparkLog, stack: ExitStack
+) -> object:
     with console.status("starting Spark"):
         from millrace.spark.launch import local_spark, stop_spark
 
         spark = local_spark(cores=arguments.cores, app="millrace run", log=log.path)
-    interruption.arm()
-    from millrace.cli.scripts import print_outcome
-    from millrace.session import Session
-    from millrace.session.script import Script
-
-    try:
-        session = Session(arguments.root, spark=spark)
-        try:
-            script = Script(session, _Shown(console))
-            for outcome in script.run(text):
-                if not arguments.quiet:
-                    print_outcome(outcome, console)
-            watch = Watch(session, console, interruption, log, quiet=arguments.quiet)
-            status = watch.keep_going(arguments.seconds) if session.streams else 0
-            for outcome in script.run(arguments.then):
-                print_outcome(outcome, console)
-        finally:
-            session.close(drain=0.0)
-    finally:
-        stop_spark(spark)
-    return status
+    stack.callback(stop_spark, spark)
+    return spark
 
 
 class _Shown:

@@ -38,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cores", default="*", metavar="N", help="how many tasks run at once")
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="a certificate, for https")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key")
+    parser.add_argument("--functions", type=Path, metavar="FILE",
+                        help="Python with functions that queries may call")  # fmt: skip
     parser.add_argument("--allow-path", type=Path, action="append", default=[], metavar="DIR",
                         help="let statements over HTTP name files there")  # fmt: skip
     parser.add_argument("--trigger", default="20ms", metavar="TIME",
@@ -73,6 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         cores=arguments.cores,
         tls_cert=arguments.tls_cert,
         tls_key=arguments.tls_key,
+        functions=arguments.functions and arguments.functions.absolute(),
         paths=tuple(each.absolute() for each in arguments.allow_path),
         limits=limits,
         settings={"trigger": int(trigger) if trigger.isdigit() else to_micros(trigger)},

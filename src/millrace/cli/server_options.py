@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from millrace.client.client import Client
 
-URL, TOKEN = "MILLRACE_URL", "MILLRACE_TOKEN"
+URL, TOKEN, CA = "MILLRACE_URL", "MILLRACE_TOKEN", "MILLRACE_CA"
 DEFAULT_URL = "http://127.0.0.1:8642"
 
 
@@ -23,6 +23,9 @@ def add_server_options(parser: argparse.ArgumentParser, *, positional: bool = Fa
     parser.add_argument(
         "--token", help=f"the token to show; ${TOKEN} keeps it out of the list of processes"
     )
+    parser.add_argument(
+        "--ca", metavar="FILE", help=f"certificates to trust, in PEM, for https (${CA})"
+    )
 
 
 def connected(arguments: argparse.Namespace) -> Client:
@@ -30,4 +33,5 @@ def connected(arguments: argparse.Namespace) -> Client:
     from millrace.client.connecting import connect
 
     url = arguments.url or os.environ.get(URL) or DEFAULT_URL
-    return connect(url, arguments.token or os.environ.get(TOKEN))
+    token, ca = arguments.token or os.environ.get(TOKEN), arguments.ca or os.environ.get(CA)
+    return connect(url, token, ca=ca or None)

@@ -11,9 +11,10 @@ from millrace.cli.terminal import make_console
 NAME = "warm"
 SUMMARY = "compile and prepare ahead of time what a first start would wait for"
 EPILOG = """\
-Compiles the readers of text formats and the operators of plans, and archives the classes that
-Spark loads so that its JVM starts in half the time. It is done once for a machine and a version;
-doing it again does nothing. Useful when a machine image is built.
+Compiles the readers of text formats, the operators of plans and the joins that queries share;
+measures what these cost; and archives the classes that Spark loads so that its JVM starts in half
+the time. It is done once for a machine and a version; doing it again does nothing. Useful when a
+machine image is built.
 
 examples:
   millrace warm
@@ -31,13 +32,20 @@ def run(arguments: argparse.Namespace) -> int:
     from millrace.connectors.compiled import compile_readers
     from millrace.reading.haystack import warm_search
     from millrace.session.warm import warm_plans
+    from millrace.sharing.select.calibration import keep_prices
+    from millrace.sharing.select.strategies import BUILDS
+    from millrace.sharing.select.warm import warm_select_joins
 
     console = make_console()
     with console.status("compiling kernels, about a minute"):
         compile_readers()
         warm_plans()
         warm_search()
+        warm_select_joins()
     console.print(Text.assemble(("ok", "bold green"), "  kernels are compiled"))
+    with console.status("measuring what joins cost on this machine, about 6 s"):
+        keep_prices(BUILDS)
+    console.print(Text.assemble(("ok", "bold green"), "  costs of joins are measured"))
     if arguments.kernels:
         return 0
     from millrace.spark.class_archive import make_archive

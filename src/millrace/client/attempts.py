@@ -6,7 +6,9 @@ they wait, and in nothing else.
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -85,7 +87,7 @@ def checked_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def http_options(url: str, token: str | None, timeout: float) -> dict[str, Any]:
+def http_options(url: str, token: str | None, timeout: float, ca: Path | None) -> dict[str, Any]:
     """Return what an httpx client, of either form, is made with."""
     headers = {"User-Agent": f"millrace/{millrace.__version__}"}
     if token:
@@ -95,7 +97,20 @@ def http_options(url: str, token: str | None, timeout: float) -> dict[str, Any]:
         "headers": headers,
         "timeout": httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
         "limits": httpx.Limits(max_connections=None, max_keepalive_connections=20),
+        **({} if ca is None else {"verify": _trusting(ca)}),
     }
+
+
+def _trusting(ca: Path) -> ssl.SSLContext:
+    """Return what checks that a server's certificate was issued by somebody in a file."""
+    try:
+        return ssl.create_default_context(cafile=str(ca))
+    except OSError as cause:  # an error of ssl is one
+        raise PlanError(
+            f'certificates cannot be read from "{ca}"',
+            detail=f"{cause}.",
+            hint="Name a file in PEM that holds the certificate of whoever issued the server's.",
+        ) from cause
 
 
 def request_options(request: Request) -> dict[str, Any]:

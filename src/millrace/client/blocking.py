@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Self
 
 import httpx
@@ -37,10 +38,11 @@ class Wire:
         *,
         timeout: float,
         patience: Patience,
+        ca: Path | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.url, self.patience = checked_url(url), patience
-        options = http_options(self.url, token, timeout)
+        options = http_options(self.url, token, timeout, ca)
         self._http = httpx.Client(**options, transport=transport)
 
     def do(self, call: Call[Given]) -> Given:

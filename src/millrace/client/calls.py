@@ -308,6 +308,11 @@ def begin(name: str | int, after: str | None) -> Call[tuple[str | None, pa.Schem
     One that begins now asks for the cursor of now first. Otherwise what is committed between a
     connection that is lost before its first event, and the next, would be missed.
     """
+    if after is not None and not isinstance(after, str):
+        raise PlanError(
+            f"{after!r} is not a cursor",
+            hint="Give the `cursor` of a result, or nothing to begin now.",
+        )
     reply = yield get(path_of("queries", name, "results"), accept=ARROW, last=0)
     schema = reply.table().schema
     if after is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, aclosing
+from pathlib import Path
 
 import httpx
 
@@ -37,10 +38,11 @@ class AsyncWire:
         *,
         timeout: float,
         patience: Patience,
+        ca: Path | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.url, self.patience = checked_url(url), patience
-        options = http_options(self.url, token, timeout)
+        options = http_options(self.url, token, timeout, ca)
         self._http = httpx.AsyncClient(**options, transport=transport)
 
     async def do(self, call: Call[Given]) -> Given:

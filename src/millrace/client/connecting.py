@@ -6,6 +6,7 @@ httpx is imported here, when somebody connects, so that `import millrace` does w
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from millrace.client.patience import Patience
@@ -24,6 +25,7 @@ def connect(
     *,
     timeout: float = SECONDS,
     patience: Patience | None = None,
+    ca: str | Path | None = None,
 ) -> Client:
     """Return a client of the server at an address; nothing is sent yet.
 
@@ -37,9 +39,12 @@ def connect(
         For how many seconds a call waits for an answer.
     patience
         How often and when a call is tried again.
+    ca
+        A file in PEM with the certificates to trust, for https to a server whose certificate is
+        issued by nobody that the world knows; by default those that come with httpx.
     """
     client, wire = _loaded("client", "Client"), _loaded("blocking", "Wire")
-    made: Client = client(wire(url, token, timeout=timeout, patience=patience or Patience()))
+    made: Client = client(wire(url, token, **_options(timeout, patience, ca)))
     return made
 
 
@@ -49,11 +54,17 @@ def connect_async(
     *,
     timeout: float = SECONDS,
     patience: Patience | None = None,
+    ca: str | Path | None = None,
 ) -> AsyncClient:
     """Return a client for asyncio of the server at an address; as `connect`."""
     client, wire = _loaded("async_client", "AsyncClient"), _loaded("concurrent", "AsyncWire")
-    made: AsyncClient = client(wire(url, token, timeout=timeout, patience=patience or Patience()))
+    made: AsyncClient = client(wire(url, token, **_options(timeout, patience, ca)))
     return made
+
+
+def _options(timeout: float, patience: Patience | None, ca: str | Path | None) -> dict[str, Any]:
+    trusted = None if ca is None else Path(ca)
+    return {"timeout": timeout, "patience": patience or Patience(), "ca": trusted}
 
 
 def _loaded(module: str, name: str) -> Any:  # noqa: ANN401  a class, whose module needs httpx

@@ -167,8 +167,12 @@ class Answers:
             yield _Matched(spec, stored.selection, alike, pairs.rows[at], qids, parameters)
 
     def _slots_wanted(self, run: IndexRun, *forms: str) -> Bools | None:
-        """Mark the slots whose feed is wanted in one of some forms; None is all of them."""
-        wanted = {feed for feed in self._catalog.feeds if {*forms} & {*self._forms(feed)}}
+        """Mark the slots whose feed is wanted in one of some forms; None is all of them.
+
+        No row by itself answers a query that a plan runs, however many of those there are.
+        """
+        asked = [name for name, feed in self._catalog.feeds.items() if feed.plan is None]
+        wanted = {feed for feed in asked if {*forms} & {*self._forms(feed)}}
         mine = np.array([each.feed in wanted for each in run.families])
         if mine.all():
             return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from millrace.engine.epoch import Engine
+from millrace.engine.outage import Outage
 from millrace.engine.streams import StreamSpec
 from millrace.operators.select import Function
 from millrace.schema import Schema
@@ -18,16 +19,6 @@ class Binding:
 
     spec: StreamSpec
     source: object
-
-
-@dataclass(frozen=True, slots=True)
-class Outage:
-    """A stream whose source cannot be looked at; `since` in seconds since 1970."""
-
-    stream: str
-    message: str
-    since: float
-    tries: int
 
 
 class Run(Protocol):

@@ -19,6 +19,10 @@ belong to the eldest, birth 0, which the first ones of a plan are of at once:
 
 Law: of two births the later one begins no earlier. So what the plan has taken is said by a few
 numbers: up to which birth queries have come, which are of age, up to which change they have gone.
+
+Births that see history begin before their *mark*, where streams were complete when they were
+registered. They see what has a time from `since` on, whenever it came, and run beside the plan
+until they are where it is (`engine.beside`).
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ from millrace.engine.table_changes import Place, of_place
 from millrace.engine.tables import COPIES, SEQUENCE, TableFile, consolidated, read_changes
 from millrace.kernels.arrays import Hashes, Ints
 from millrace.operators.relational.slab import Elements
-from millrace.operators.relational.timed import OPEN, rows_of, take_rows
+from millrace.operators.relational.timed import NEVER, OPEN, rows_of, take_rows
 from millrace.plan.levels import BIRTH, BIRTHS_SCHEMA, QUERY, SEEN_FROM
 from millrace.state.root import Root
 
@@ -49,13 +53,19 @@ ELDEST = 0
 
 @dataclass(frozen=True, slots=True)
 class Birth:
-    """Queries that begin together; until they do, the least time that they were given."""
+    """Queries that begin together; until they do, the least time that they were given.
+
+    Those that see history have a `mark`, and are of age at the instant `grows` at the earliest if
+    they have run beside the others.
+    """
 
     until: int
     entered: int
     newest: int | None = None
     since: int | None = None
     earliest: int | None = None
+    mark: int | None = None
+    grows: int | None = None
 
     def settled(self, least: int | None, reached: int | None) -> Birth:
         """Return the birth after an epoch that gave it elements, and came to an instant."""
@@ -71,7 +81,13 @@ class Birth:
         """Return the instant from which on its queries are like those that were always there."""
         assert self.since is not None, "it has begun"
         unseen = self.since if self.newest is None else self.newest + 1
-        return max(self.since, unseen) + horizon
+        age = max(self.since, unseen) + horizon
+        return age if self.grows is None else max(age, self.grows)
+
+    @property
+    def sees_from(self) -> int:
+        """The least time of elements that it may see: those of others are told by their epochs."""
+        return NEVER if self.mark is None or self.since is None else self.since
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +96,10 @@ class Births:
 
     `gone` are births that have no query any more, and that the plan has not forgotten yet. Queries
     of births up to `added` have come, those that went with changes up to `removed` have gone;
-    births up to `grown` are of age. Without a `horizon` none ever is.
+    births up to `grown` are of age. Without a `horizon` none ever is. `ripe` is when the last one
+    is that had begun. Births up to `floor` are those of another plan; `joining` are those behind
+    that number which have just come from one that ran beside this. `marked` are births that have
+    come with their marks, until the plan is beyond all of them.
     """
 
     horizon: int | None
@@ -89,8 +108,12 @@ class Births:
     added: int = 0
     removed: int = 0
     grown: int = 0
+    ripe: int | None = None
+    floor: int = 0
+    joining: int | None = None
+    marked: tuple[tuple[int, int], ...] = ()
 
-    def after(self, born: Sequence[int], fresh: Birth, reached: int | None) -> Births:
+    def after(self, born: Sequence[int], fresh: Birth | None, reached: int | None) -> Births:
         """Return the births of the next epoch, which begins where its plan has come.
 
         `born` are the changes that queries came with; new ones are of the birth `fresh`.
@@ -108,9 +131,11 @@ class Births:
                 alive.append(each)
             elif grown < each.until <= self.added:
                 gone.append(each)
-        if left:
+        if left and fresh is not None:
             alive.append(fresh)
-        return replace(self, alive=tuple(alive), gone=tuple(gone), grown=grown)
+        ahead = reached is None or any(mark > reached for _, mark in self.marked)
+        marked = self.marked if ahead else ()
+        return replace(self, alive=tuple(alive), gone=tuple(gone), grown=grown, marked=marked)
 
     def settled(self, least: int | None, reached: int | None) -> Births:
         """Return the births after an epoch that gave them elements, and came to an instant."""
@@ -120,7 +145,38 @@ class Births:
         """Return the births after a slab, under the catalog of that number."""
         alive = tuple(each for each in self.alive if each.until > self.eldest)
         added = max([self.added, *(each.until for each in self.begun)])
-        return Births(self.horizon, alive, (), added, sequence, self.eldest)
+        ages = [] if self.horizon is None else [each.of_age(self.horizon) for each in self.begun]
+        ripe = max([*([] if self.ripe is None else [self.ripe]), *ages], default=None)
+        return replace(
+            self,
+            alive=alive,
+            gone=(),
+            added=added,
+            removed=sequence,
+            grown=self.eldest,
+            ripe=ripe,
+            joining=None,
+            marked=self._marks,
+        )
+
+    @property
+    def _marks(self) -> tuple[tuple[int, int], ...]:
+        """The births that see history, with their marks, in order."""
+        known = {each.until: each.mark for each in self.alive if each.mark is not None}
+        return tuple(sorted((dict(self.marked) | known).items()))
+
+    def joined(self, others: Births, at: int) -> Births:
+        """Return the births with those that ran beside them until both had come to an instant."""
+        least = at + 1 if self.ripe is None else max(at + 1, self.ripe)
+        come = tuple(replace(each, grows=least) for each in others.alive)
+        joining = None if self.horizon is None else others.floor
+        alive = (*self.alive, *come)
+        return replace(self, alive=alive, added=others.added, joining=joining)
+
+    @property
+    def last(self) -> int:
+        """Up to which change queries are of these births."""
+        return max([self.added, *(each.until for each in self.alive)])
 
     @property
     def begun(self) -> list[Birth]:
@@ -150,7 +206,8 @@ class Births:
     def from_json(cls, spelt: dict[str, Any]) -> Self:
         """Read what `to_json` wrote."""
         some = {name: tuple(Birth(*each) for each in spelt[name]) for name in ("alive", "gone")}
-        return cls(**{**spelt, **some})
+        marked = tuple((until, mark) for until, mark in spelt.get("marked", ()))
+        return cls(**{**spelt, **some, "marked": marked})
 
     # ---- what a slab takes -----------------------------------------------------------------------
 
@@ -162,6 +219,9 @@ class Births:
                 told += self._lives(each, each.since, 1)
         for each in self.gone:
             told += self._lives(each, start, -1)
+        if self.joining is not None and self.horizon is not None:
+            come = [each for each in (*self.alive, *self.gone) if each.until > self.joining]
+            told += [(each.until, each.of_age(self.horizon), -1) for each in come]
         births, times, copies = np.array(told, np.int64).reshape(-1, 3).T
         batch = pa.record_batch([pa.array(births)], schema=BIRTHS_SCHEMA.to_arrow())
         return Elements(batch, times, copies)
@@ -179,23 +239,27 @@ class Births:
         self, start: int, root: Root, files: Sequence[TableFile], types: Sequence[pa.DataType]
     ) -> Elements:
         """Return the queries that come and go in a slab that starts at an instant."""
-        net = self._changes(root, files, types)
+        changed = self._changes(root, files, types)
+        net = pa.concat_tables([changed, self._joining(root, files, types)])
         born, copies = net.column(BORN).to_numpy(), net.column(COPIES).to_numpy()
         known = sorted([*self.begun, *self.gone], key=lambda each: each.until)
         known.append(Birth(OPEN, 0, since=start))  # of no query: the others are of age
         last_ones = np.array([each.until for each in known], np.int64)
         since = np.array([start if each.since is None else each.since for each in known], np.int64)
         birth = np.searchsorted(last_ones, born)
-        rows, ids = np.arange(len(born)), np.where(born <= self.eldest, ELDEST, last_ones[birth])
-        times = np.where(copies > 0, since[birth], start)
+        rows, ids = (
+            np.arange(changed.num_rows),
+            np.where(born <= self.eldest, ELDEST, last_ones[birth]),
+        )
+        times = np.where(copies > 0, since[birth], start)[rows]
         if self.horizon is not None:
             age = np.array([each.of_age(self.horizon) for each in known], np.int64)
             young = np.flatnonzero(ids != ELDEST)
             later, moved = age[birth[young]], copies[young]
+            ids = np.concatenate((ids[rows], ids[young], np.full(len(young), ELDEST)))
+            copies = np.concatenate((copies[rows], -moved, moved))
             rows = np.concatenate((rows, young, young))
-            ids = np.concatenate((ids, ids[young], np.full(len(young), ELDEST)))
             times = np.concatenate((times, later, later))
-            copies = np.concatenate((copies, -moved, moved))
         names = [f"p{number}" for number in range(len(types))]
         taken = net.take(pa.array(rows))
         columns = [taken.column(QUERY), pa.array(ids), *(taken.column(name) for name in names)]
@@ -211,17 +275,51 @@ class Births:
         born, copies = changes.column(BORN).to_numpy(), changes.column(COPIES).to_numpy()
         seen = (copies < 0) & (born <= self.added)
         seen &= changes.column(SEQUENCE).to_numpy() <= self.removed
+        seen |= born <= self.floor
         net = consolidated(changes.filter(pa.array(~seen)).drop_columns([SEQUENCE]))
         now = max([self.added, *(each.until for each in self.begun)])
         wanted = (net.column(COPIES).to_numpy() < 0) | (net.column(BORN).to_numpy() <= now)
         return net.filter(pa.array(wanted)).combine_chunks()
 
+    def _joining(
+        self, root: Root, files: Sequence[TableFile], types: Sequence[pa.DataType]
+    ) -> pa.Table:
+        """Return the queries that came from beside: of their coming only the age is untold."""
+        spec = queries_spec("queries", types)
+        if self.joining is None:
+            return spec.changes.empty_table()
+        changes = read_changes(root, spec, files, self.joining, numbered=True)
+        born, number = changes.column(BORN).to_numpy(), changes.column(SEQUENCE).to_numpy()
+        stood = (born > self.joining) & (born <= self.added) & (number <= self.removed)
+        return consolidated(changes.filter(pa.array(stood)).drop_columns([SEQUENCE]))
+
+    def marks_of(
+        self,
+        keys: Hashes,
+        root: Root,
+        files: Sequence[TableFile],
+        types: Sequence[pa.DataType],
+    ) -> Ints:
+        """Return the marks of some queries: what they tell of before is about history."""
+        queries = read_changes(root, queries_spec("queries", types), files, self.floor or None)
+        ids, born = queries.column(QUERY).to_numpy(), queries.column(BORN).to_numpy()
+        last_ones, marks = np.array([*self._marks, (OPEN, NEVER)], np.int64).T
+        order = np.lexsort((born, ids))  # the last of a query's lives counts
+        at = np.searchsorted(ids[order], keys.astype(np.int64), side="right") - 1
+        found: Ints = marks[np.searchsorted(last_ones, born[order][at])] if len(ids) else marks[:0]
+        return found
+
     def seen(self, elements: Elements, epochs: Ints) -> Elements:
         """Return elements once for each birth that sees them, in the same order."""
-        some = [(each.until, each.entered) for each in self.begun if each.until > self.eldest]
-        eldest = [(ELDEST, 0)] if self.horizon is not None else []
-        last_ones, entered = np.array([*eldest, *some], np.int64).reshape(-1, 2).T
-        rows, births = np.nonzero(epochs[:, None] >= entered[None, :])
+        some = [
+            (each.until, each.entered, each.sees_from)
+            for each in self.begun
+            if each.until > self.eldest
+        ]
+        eldest = [(ELDEST, 0, NEVER)] if self.horizon is not None else []
+        last_ones, entered, low = np.array([*eldest, *some], np.int64).reshape(-1, 3).T
+        seen = (epochs[:, None] >= entered) & (elements.times[:, None] >= low)
+        rows, births = np.nonzero(seen)
         taken = take_rows(elements.rows, rows)
         columns = [*taken.columns, pa.array(last_ones[births])]
         names = [*taken.schema.names, SEEN_FROM]

@@ -17,6 +17,7 @@ from millrace.engine.streams import StreamSpec
 from millrace.engine.tables import TableFile, TableSpec
 from millrace.engine.views import ViewSpec
 from millrace.errors import NameTakenError, PlanError, UnknownNameError
+from millrace.operators.relational.plan import Plan
 from millrace.plan.bind import nearest
 
 Spec = TypeVar("Spec")
@@ -58,6 +59,8 @@ class Catalog:
     """The feeds that end by themselves; likewise."""
     first_end: int | None = None
     """When the first of them does."""
+    operators: dict[int, Plan] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Of feeds with a plan, by number, its operators, as soon as somebody has asked for them."""
 
     @property
     def file(self) -> str:
@@ -110,6 +113,8 @@ class Catalog:
                 after = self._without_stream(change["name"])
             case "retain stream":
                 after = self._with_retention(change["name"], change["retain"])
+            case "bind stream":
+                after = self._with_source(change["name"], pushed=change["pushed"])
             case "add table":
                 after = self._with_table(TableSpec.from_json(change["table"]))
             case "drop table":
@@ -148,6 +153,10 @@ class Catalog:
 
     def _with_retention(self, name: str, retain: int) -> Catalog:
         changed = self.stream(name).retained(retain)
+        return replace(self, streams={**self.streams, name: changed})
+
+    def _with_source(self, name: str, *, pushed: bool) -> Catalog:
+        changed = replace(self.stream(name), pushed=pushed)
         return replace(self, streams={**self.streams, name: changed})
 
     def _with_table(self, spec: TableSpec) -> Catalog:

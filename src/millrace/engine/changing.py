@@ -18,16 +18,17 @@ from millrace.errors import PlanError
 from millrace.index.access import METHODS
 from millrace.operators.keys import N_BUCKETS
 from millrace.plan.bind import nearest
+from millrace.state.sizes import spell_bytes, to_bytes
 from millrace.time import SECOND, print_duration, to_micros
 
-Kind = Literal["duration", "choice", "switch", "count"]
+Kind = Literal["duration", "choice", "switch", "count", "size"]
 
 
 @dataclass(frozen=True, slots=True)
 class Changeable:
     """A setting that may change: its name, of what kind it is, and what it does, in words.
 
-    A count or a duration is at least `least`; `optional` counts may be left to the engine.
+    A count, a duration or a size is at least `least`; `optional` counts may be left to the engine.
     """
 
     name: str
@@ -52,8 +53,10 @@ class Changeable:
                 if self.optional and given in (None, "", "auto"):
                     return None
                 value = int(str(given)) if str(given).isdecimal() else None
+            case "size":
+                value = to_bytes(given) if isinstance(given, str | int) else None
         if value is None or (
-            self.kind in ("duration", "count") and not self.least <= value <= self.most
+            self.kind in ("duration", "count", "size") and not self.least <= value <= self.most
         ):
             raise PlanError(
                 f'setting "{self.name}" cannot be "{given}"', hint=f"It is {self._expected()}."
@@ -64,6 +67,8 @@ class Changeable:
         """Print a value so that `read` reads it back."""
         if self.kind == "duration":
             return print_duration(value)
+        if self.kind == "size":
+            return spell_bytes(value)
         if self.kind == "switch":
             return "on" if value else "off"
         return "auto" if value is None else str(value)
@@ -73,6 +78,8 @@ class Changeable:
             case "duration":
                 least = f" of at least {print_duration(self.least)}" if self.least else ""
                 return f'a duration{least}, such as "2 seconds"'
+            case "size":
+                return f'a size of at least {spell_bytes(self.least)}, such as "512 MB"'
             case "choice":
                 return f"one of {', '.join(self.choices)}"
             case "switch":
@@ -101,6 +108,18 @@ CHANGEABLE = {
             "how many rows of each stream of files an epoch takes; auto follows the target",
             least=1,
             optional=True,
+        ),
+        Changeable(
+            "memory",
+            "size",
+            "how many bytes the rows of an epoch take at most, all streams together",
+            least=1 << 20,
+        ),
+        Changeable(
+            "backfill_rows",
+            "count",
+            "how many rows of histories an epoch answers at most, for all queries that catch up",
+            least=1,
         ),
         Changeable("keep_rejected", "duration", "how long late rows and dead letters are kept"),
         Changeable(

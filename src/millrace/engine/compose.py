@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from millrace.engine import facts
+from millrace.engine.beside import Beside
 from millrace.engine.births import births_now
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
@@ -152,7 +153,7 @@ def _facts(
     ]
     return {
         "clock": decision.clock,
-        "spans": _spans(manifest, catalog, decision, tallies, marks),
+        **_spans(manifest, catalog, decision, tallies, marks),
         **_of_plans(catalog, decision, Progress(marks, progress.earliest)),
         "clocks": clocks,
         "watermarks": marks,
@@ -172,14 +173,26 @@ def _spans(
     decision: Decision,
     tallies: list[Tally],
     marks: Mapping[str, int],
-) -> dict[str, list[list[int]]]:
-    """Return the least times of epochs, of streams whose answers are retained."""
-    known, found = facts.spans(manifest, catalog), {}
+) -> dict[str, dict[str, list[list[int]]]]:
+    """Return the least times of epochs, of streams whose answers are retained.
+
+    Those of rows of the history that were answered are apart: only who sees history misses them.
+    What was too old when it was answered was never there to be missed.
+    """
+    known, past = facts.spans(manifest, catalog), facts.past_spans(manifest, catalog)
+    found: dict[str, dict[str, list[list[int]]]] = {"spans": {}, "past_spans": {}}
+    epoch = decision.identity.epoch
     for stream, longest in spanned(catalog).items():
         times = [each.least for each in tallies if each.stream == stream and each.least is not None]
         horizon = marks[stream] - longest if stream in marks else None
         least = min(times, default=None)
-        found[stream] = grown(known.get(stream, ()), decision.identity.epoch, least, horizon)
+        found["spans"][stream] = grown(known.get(stream, ()), epoch, least, horizon)
+        slices = decision.backfill.get(stream, {}).get("slices", ())
+        begins = [each["begin"] if horizon is None else max(each["begin"], horizon)
+                  for each in slices]  # fmt: skip
+        answered = grown(past.get(stream, ()), epoch, min(begins, default=None), horizon)
+        if answered:
+            found["past_spans"][stream] = answered
     return found
 
 
@@ -223,7 +236,9 @@ def _of_families(
     catalog: Catalog, decision: Decision, progress: Progress
 ) -> dict[str, dict[str, Any]]:
     """Return up to where the plans of families have come, and what they have seen."""
-    facts_of_plans = ("frontiers", "entered", "taken", "earliest", "births", "warming")
+    facts_of_plans = (
+        *("frontiers", "entered", "taken", "earliest", "births", "warming", "besides"),
+    )
     found: dict[str, dict[str, Any]] = {each: {} for each in facts_of_plans}
     for name in decision.births:
         qid, begin, begun = decision.plans[name]
@@ -231,10 +246,23 @@ def _of_families(
             continue
         feed = catalog.feeds[name]
         reached, number = frontier(feed, progress.marks), str(feed.number)
-        births = births_now(feed, decision, progress)
+        births, complete = births_now(feed, decision, progress), reached
+        warming = decision.warming.get(name)
+        if warming is not None and warming["end"] is not None:
+            reached = warming["end"]
+            found["warming"][number] = {each: warming[each] for each in WARMING}
         start = births.first if begin is None else begin
         ran = start is not None and reached is not None and reached > start
-        found["births"][number] = (births.taken(catalog.sequence) if ran else births).to_json()
+        births = births.taken(catalog.sequence) if ran else births
+        if name in decision.besides:
+            beside = Beside.from_json(decision.besides[name])
+            end, joins = beside.end(complete)
+            beside = beside.ran(end, catalog.sequence)
+            if joins and end is not None and beside.births is not None:
+                births, beside = births.joined(beside.births, end), Beside(waiting=beside.waiting)
+            if beside.births is not None or beside.waiting:
+                found["besides"][number] = beside.to_json()
+        found["births"][number] = births.to_json()
         found["entered"][number] = decision.entered.get(name, decision.identity.epoch)
         if ran or begun:
             found["frontiers"][number] = reached if ran else begin

@@ -13,7 +13,13 @@ from millrace.engine.backfill import needed_since
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision, Identity
 from millrace.engine.keeping import Consumed, kept_merges
-from millrace.engine.plan_stores import element_horizons, element_stores, state_stores
+from millrace.engine.plan_stores import (
+    beside_stores,
+    element_horizons,
+    element_stores,
+    is_read_by_time,
+    state_stores,
+)
 from millrace.engine.retention import retained
 from millrace.engine.settings import Settings
 from millrace.engine.stores import (
@@ -32,6 +38,7 @@ from millrace.state.cuts import Fences
 from millrace.state.levels import merge_budget, plan_drops, plan_merges
 from millrace.state.manifest import Manifest
 from millrace.state.merge import MergeStep
+from millrace.state.store_state import StoreSpec
 from millrace.time import SECOND
 
 TICK = SECOND
@@ -79,7 +86,7 @@ def merges(
     if not settings.merging:
         return ()
     last = manifest.facts.get("statistics", {})
-    wanted = {name for name, _ in store_specs(catalog)}
+    wanted = {name for name, _ in store_specs(catalog)} - _left(manifest, catalog)
     stores = {name: each for name, each in manifest.stores.items() if name in wanted}
     total = sum(store.rows for store in stores.values() if not store.queue)
     found = any(map(is_found, stores))
@@ -90,6 +97,7 @@ def merges(
         epoch=manifest.epoch + 1,
         budget_rows=merge_budget(new_rows, total),
         horizon=_unneeded(manifest, catalog, settings.keep_rejected, clock),
+        by_time={name for name in stores if is_read_by_time(name)},
     )
     return (*stored, *kept_merges(manifest, catalog, consumed))
 
@@ -105,6 +113,10 @@ def horizons(
     for name, begin in frontiers.items():
         for store, _ in state_stores(catalog.feeds[name], catalog):
             found[store] = begin
+    for name, beside in facts.besides(manifest, catalog).items():
+        if beside["begin"] is not None:
+            feed = catalog.feeds[name]
+            found |= {store: beside["begin"] for store, _ in beside_stores(feed, catalog)}
     for name, kept in retained(catalog).items():
         if name in marks:
             stream = catalog.streams[name]
@@ -147,17 +159,28 @@ def abandoned(
 ) -> dict[str, tuple[int, ...]]:
     """Return all that plans remember that do not run: suspended ones begin anew if resumed.
 
-    So does a family that has no queries for a while.
+    So does a family that has no queries for a while. Those that ran beside one have joined it.
     """
     merging = {(merge.store, each.run) for merge in decision.merges for each in merge.inputs}
     drops = {}
     for name in catalog.planned:
-        if name in decision.plans and decision.plans[name][0] not in decision.suspended:
-            continue
-        for store, _ in state_stores(catalog.feeds[name], catalog):
-            runs = manifest.stores[store].runs if store in manifest.stores else ()
-            drops[store] = tuple(each.id for each in runs if (store, each.id) not in merging)
+        feed, stores = catalog.feeds[name], list[tuple[str, StoreSpec]]()
+        runs = name in decision.plans and decision.plans[name][0] not in decision.suspended
+        if not runs:
+            stores += state_stores(feed, catalog)
+        if not runs or decision.besides.get(name, {}).get("births") is None:
+            stores += beside_stores(feed, catalog)
+        for store, _ in stores:
+            known = manifest.stores[store].runs if store in manifest.stores else ()
+            drops[store] = tuple(each.id for each in known if (store, each.id) not in merging)
     return {store: runs for store, runs in drops.items() if runs}
+
+
+def _left(manifest: Manifest, catalog: Catalog) -> set[str]:
+    """Return the stores of what ran beside families and does so no more: they are not merged."""
+    besides = facts.besides(manifest, catalog)
+    gone = [name for name in catalog.historic if besides.get(name, {}).get("births") is None]
+    return {store for name in gone for store, _ in beside_stores(catalog.feeds[name], catalog)}
 
 
 def next_due(manifest: Manifest, catalog: Catalog) -> int | None:

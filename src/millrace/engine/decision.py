@@ -53,7 +53,8 @@ class Decision:
     least time of what waits for a plan that has not begun. `births` are those of families, as
     `engine.births` spells them, and `quiet` their queries that are paused. `hops` is how often rows
     of plans travel between shards. `backfill` is what is answered of histories, by stream, and
-    `warming` how plans catch up with theirs, as `engine.backfill` and `engine.warming` spell it.
+    `warming` how plans catch up with theirs, as `engine.backfill` and `engine.warming` spell it;
+    `besides` are queries of families that run beside their plans, as `engine.beside` does.
     """
 
     identity: Identity
@@ -83,6 +84,7 @@ class Decision:
     quiet: tuple[int, ...] = ()
     backfill: dict[str, Any] = field(default_factory=dict)
     warming: dict[str, Any] = field(default_factory=dict)
+    besides: dict[str, Any] = field(default_factory=dict)
     hops: int = 0
     unordered: tuple[str, ...] = ()
     probe: bool = False
@@ -131,6 +133,7 @@ class Decision:
                 "ahead": spelt.get("ahead", {}),
                 "backfill": spelt.get("backfill", {}),
                 "warming": spelt.get("warming", {}),
+                "besides": spelt.get("besides", {}),
                 "held": {
                     store: tuple(map(Piece.from_json, pieces))
                     for store, pieces in spelt.get("held", {}).items()

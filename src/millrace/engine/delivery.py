@@ -158,6 +158,11 @@ class Delivery:
             for query in queries
         }
 
+    def delivered_to(self, sink: str, queries: Iterable[str]) -> list[str]:
+        """Return those of some queries whose results a sink gets."""
+        lane = self._lanes.get(sink)
+        return [] if lane is None else [each for each in queries if lane.wants(each)]
+
     def status(self) -> tuple[SinkStatus, ...]:
         """Say how each sink is."""
         manifest = self._manifest or Manifest()

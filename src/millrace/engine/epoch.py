@@ -28,7 +28,7 @@ from millrace import failpoints
 from millrace.connectors.sinks.sink import FanOut
 from millrace.engine import facts
 from millrace.engine.backfill import Deciding
-from millrace.engine.births import Birth, Births
+from millrace.engine.beside import Newborn
 from millrace.engine.catalog import Catalog
 from millrace.engine.compose import compose, inline_runs
 from millrace.engine.decide import abandoned, decide, expired, merges
@@ -157,7 +157,8 @@ class Engine:
         fences, consumed = StoredFences(self.root), self.delivery.consumed
         warmth = Warmth(self.root, self.manifest, catalog, self.settings.backfill_rows)
         plans = self._plans(catalog, warmth)
-        warming = warmth.decided(plans)
+        births, besides = Newborn(self.manifest, catalog).decided()
+        warming = warmth.decided(plans, births)
         backfill, sliced = self._backfill(catalog)
         running = [catalog.feeds[name].plan for name in plans]
         decision = replace(
@@ -166,7 +167,8 @@ class Engine:
             suspended=tuple(facts.suspended(self.manifest, generations)),
             wanted=self._wanted(catalog),
             plans=plans,
-            births={name: each.to_json() for name, each in self._births(catalog).items()},
+            births={name: each.to_json() for name, each in births.items()},
+            besides=warmth.beside(besides, warming),
             quiet=self._quiet(catalog),
             held=together(self._held(catalog), sliced, warmth.held),
             backfill=backfill,
@@ -230,31 +232,11 @@ class Engine:
             begin, family = reached.get(name), name in catalog.born
             if begin is None and name not in waiting and not family:
                 begin = frontier(feed, marks)
-            if name in named and name not in reached:
+            if name in named and name not in reached and not family:
                 past = warmth.begin(feed, named[name])
                 begin = begin if past is None else past
             if name in named and (not family or catalog.born[name]):
                 found[name] = [named[name], begin, name in reached]
-        return found
-
-    def _births(self, catalog: Catalog) -> dict[str, Births]:
-        """Say which queries of families run together; those that are new begin where plans are."""
-        known = facts.births(self.manifest, catalog)
-        marks = facts.watermarks(self.manifest, catalog)
-        reached, clocks = (
-            facts.frontiers(self.manifest, catalog),
-            facts.clocks(self.manifest, catalog),
-        )
-        found = {}
-        for name, born in catalog.born.items():
-            feed = catalog.feeds[name]
-            assert feed.plan is not None, "a family has a plan"
-            before = Births.from_json(known[name]) if name in known else Births(feed.plan.horizon)
-            seen = [time for each in feed.sources for time in clocks.get(each, {}).values()]
-            newest, since = max(seen, default=None), frontier(feed, marks)
-            fresh = Birth(catalog.sequence, self.manifest.epoch + 1, newest, since)
-            if born:
-                found[name] = before.after(born, fresh, reached.get(name))
         return found
 
     def _quiet(self, catalog: Catalog) -> tuple[int, ...]:

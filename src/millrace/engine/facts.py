@@ -15,6 +15,7 @@ catalog      the file of the catalog that the epoch ran under
 backfills    stream -> cohorts of queries that are catching up with it, as `engine.backfill` has it
 asked        the id that the next query gets: those below are known to backfill
 warming      number of a feed -> how its plan catches up with history, as `engine.warming` has it
+besides      number of a feed -> which of its queries run beside its plan, as `engine.beside` has it
 reaches      number of a feed -> how far back its plan reads elements, where its queries say so, us
 suspended    query id -> why and since when it does not run
 query        Spark's id of the streaming query that this root belongs to
@@ -55,6 +56,11 @@ def spans(manifest: Manifest, catalog: Catalog) -> dict[str, list[list[int]]]:
     return _of_streams("spans", manifest, catalog)
 
 
+def past_spans(manifest: Manifest, catalog: Catalog) -> dict[str, list[list[int]]]:
+    """Return the same of what was answered of their histories."""
+    return _of_streams("past_spans", manifest, catalog)
+
+
 def backfills(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:
     """Return the cohorts of queries that are catching up, as `engine.backfill` spells them."""
     return _of_streams("backfills", manifest, catalog)
@@ -88,6 +94,16 @@ def reaches(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
 def warming(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:
     """Return how plans catch up with history, as `engine.warming` spells it."""
     return _of_plans("warming", manifest, catalog)
+
+
+def besides(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:
+    """Return what runs beside the plans of families, as `engine.beside` spells it."""
+    return _of_plans("besides", manifest, catalog)
+
+
+def sequence(manifest: Manifest) -> int:
+    """Return the number of the last change of the registry that an epoch has known."""
+    return int(manifest.facts.get("catalog", "/0").rpartition("/")[2])
 
 
 def births(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:

@@ -65,6 +65,10 @@ class FeedSpec:
     def __post_init__(self) -> None:
         check_name("query", self.name)
 
+    def __hash__(self) -> int:
+        """Hash what tells feeds apart; to hash their columns would cost more than a reading."""
+        return hash((self.name, self.number, self.stream))
+
     @property
     def sources(self) -> tuple[str, ...]:
         """The streams that are read."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from millrace.engine.catalog import Catalog
 from millrace.engine.chunk import Chunk, pack_table
 from millrace.engine.decision import Decision, Identity
 from millrace.engine.hop import travel
@@ -49,11 +50,13 @@ class InProcess:
     def execute(self, decision: Decision) -> list[Receipt]:
         """Run all routes, then all steps, stage by stage."""
         try:
-            chunks = list(self.arrange(list(self._routed(decision))))
+            catalog = read_catalog(self.root, decision.catalog)
+            chunks = list(self.arrange(list(self._routed(decision, catalog))))
             if not decision.spread:
-                return [step(chunks, decision, self.root, functions=self.functions).receipt]
+                whole = step(chunks, decision, self.root, functions=self.functions, catalog=catalog)
+                return [whole.receipt]
             for hop in range(decision.n_hops):
-                chunks = list(self.arrange(list(self._travelled(chunks, decision, hop))))
+                chunks = list(self.arrange(list(self._travelled(chunks, decision, hop, catalog))))
             return [
                 step(
                     _of(chunks, shard),
@@ -62,6 +65,7 @@ class InProcess:
                     shard,
                     hop=decision.n_hops,
                     functions=self.functions,
+                    catalog=catalog,
                 ).receipt
                 for shard in range(decision.n_shards)
             ]
@@ -70,8 +74,7 @@ class InProcess:
                 f"a task failed: {cause}", signature=str(cause), blames_query=False
             ) from cause
 
-    def _routed(self, decision: Decision) -> Iterable[Chunk]:
-        catalog = read_catalog(self.root, decision.catalog)
+    def _routed(self, decision: Decision, catalog: Catalog) -> Iterable[Chunk]:
         for number, task in enumerate(self.tasks):
             spec = catalog.stream(task.stream)
             router = Router(
@@ -81,11 +84,20 @@ class InProcess:
                 yield from router.take(arrived)
             yield from router.finish()
 
-    def _travelled(self, chunks: list[Chunk], decision: Decision, hop: int) -> Iterator[Chunk]:
+    def _travelled(
+        self, chunks: list[Chunk], decision: Decision, hop: int, catalog: Catalog
+    ) -> Iterator[Chunk]:
         """Run a stage in all shards, and give what goes to the next."""
         for shard in range(decision.n_shards):
-            mine, functions = _of(chunks, shard), self.functions
-            yield from travel(mine, decision, self.root, shard, hop=hop, functions=functions)
+            yield from travel(
+                _of(chunks, shard),
+                decision,
+                self.root,
+                shard,
+                hop=hop,
+                functions=self.functions,
+                catalog=catalog,
+            )
 
     def identity(self, epoch: int) -> Identity:
         """Identify this input as the input of an epoch."""

@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from millrace.engine.arrivals import from_rows
-from millrace.engine.backend import Binding, Outage
+from millrace.engine.backend import Binding
 from millrace.engine.epoch import Engine
 from millrace.engine.given_rows import Rows, table_of
 from millrace.engine.inprocess import InProcess, Task
+from millrace.engine.outage import Outage
 from millrace.engine.statistics import EpochStatistics
 from millrace.engine.sysstream import NAME as SYSSTREAM
 from millrace.errors import PlanError

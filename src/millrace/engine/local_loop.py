@@ -16,11 +16,12 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from millrace.engine.backend import Binding, Outage
+from millrace.engine.backend import Binding
 from millrace.engine.decide import next_due
 from millrace.engine.epoch import Engine
 from millrace.engine.inprocess import InProcess, Task
 from millrace.engine.local_sources import LocalSource, local_source, no_source
+from millrace.engine.outage import Outage
 from millrace.engine.pace import Pace
 from millrace.errors import CorruptionError, FencedError, IdentityError
 from millrace.operators.select import Function
@@ -65,7 +66,7 @@ class LoopRun:
         self._engine = engine
         self._bindings, self._functions = dict(bindings), dict(functions)
         self._sources: dict[str, LocalSource] = {}
-        self._pace = Pace(engine.settings.target)
+        self._pace = Pace(engine.settings)
         self._wanted, self._ended = threading.Event(), threading.Event()
         self._wanted.set()
         self._failure: BaseException | None = None
@@ -101,7 +102,7 @@ class LoopRun:
 
     def take_settings(self) -> None:
         """Go on with the settings as they are now; the next epoch does."""
-        self._pace.target = self._engine.settings.target
+        self._pace.aim(self._engine.settings)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it ends; raise what ended it, if it failed for good."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from millrace.engine.plans import compiled
+from millrace.operators.relational.events import DUE
 from millrace.operators.relational.state import state_schema
 from millrace.plan.placement import FIRST
 from millrace.state.store_state import StoreSpec
@@ -71,10 +72,23 @@ def state_prefix(feed: FeedSpec) -> str:
     return f"state/{feed.name}.{feed.number}/"
 
 
+def beside_prefix(feed: FeedSpec) -> str:
+    """Return the same for queries of a family that run beside its plan."""
+    return f"{state_prefix(feed)}beside/"
+
+
 def state_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
     """Give the stores of what a feed's plan remembers."""
     for name, schema in compiled(feed, catalog).stores().items():
         yield state_prefix(feed) + name, StoreSpec(schema, fold=True)
+
+
+def beside_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
+    """Give the stores of what runs beside a family's plan, if its queries see history."""
+    if feed.history is None or feed.plan is None or feed.plan.parameters is None:
+        return
+    for name, schema in compiled(feed, catalog).stores().items():
+        yield beside_prefix(feed) + name, StoreSpec(schema, fold=True)
 
 
 def plan_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
@@ -82,6 +96,7 @@ def plan_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[tuple[str, StoreSp
     for each in element_stores(feed, catalog):
         yield each.name, StoreSpec(element_schema(catalog.stream(each.stream)))
     yield from state_stores(feed, catalog)
+    yield from beside_stores(feed, catalog)
 
 
 def readers_of(stream: str, catalog: Catalog, decision: Decision) -> dict[str, ElementStore]:
@@ -118,9 +133,21 @@ def element_horizons(
     return {name: each for name, each in found.items() if name not in endless}
 
 
+def is_of_plans(store: str) -> bool:
+    """Say whether plans alone read a store, and take single rows out of it."""
+    return store.startswith(("elements/", "state/"))
+
+
 def remembers_counts(store: str) -> bool:
     """Say whether a store is of what operators remember, which has counts."""
     return store.startswith("state/")
+
+
+def is_read_by_time(store: str) -> bool:
+    """Say whether a store is of what falls due, or of elements that nobody looks for by keys."""
+    if remembers_counts(store):
+        return store.endswith(DUE)
+    return store.startswith("elements/") and store.endswith(".time")
 
 
 def is_spread(store: str) -> bool:

@@ -6,7 +6,7 @@ remember, is in `plan_stores`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +15,9 @@ import pyarrow as pa
 from millrace.engine.parameters import parameter_schema
 from millrace.operators.relational.plan import Plan
 from millrace.plan.declared import Declared
+from millrace.plan.joining import Sharing
 from millrace.plan.levels import family_declared
+from millrace.plan.panes import PaneWay
 from millrace.plan.relation_json import plan_from_json, plan_to_json
 from millrace.plan.relations import StreamOf, Windowed
 from millrace.plan.scopes import inputs
@@ -46,11 +48,15 @@ class PlanSpec:
     tables: tuple[str, ...] = ()
     again: bool = True
     """Whether operators read elements again where they can, and do not remember them."""
+    panes: PaneWay = "auto"
+    """How aggregates of a family share panes."""
     hops: int = 0
     parameters: tuple[str, ...] | None = None
     """The types of the parameters, if the plan is that of a family."""
     horizon: int | None = None
     """After how long an answer of a family does not depend on when its query was born."""
+    sharing: Sharing | None = None
+    """How all queries of a family are one join; None: the plan is joined with their table."""
 
     def to_json(self) -> dict[str, Any]:
         """Spell the plan as JSON."""
@@ -61,9 +67,11 @@ class PlanSpec:
             "functions": self.functions,
             "tables": list(self.tables),
             "again": self.again,
+            "panes": self.panes,
             "hops": self.hops,
             "parameters": self.parameters,
             "horizon": self.horizon,
+            "sharing": None if self.sharing is None else astuple(self.sharing),
         }
 
     @classmethod
@@ -77,9 +85,11 @@ class PlanSpec:
             tuple((name, kind) for name, kind in spelt["functions"]),
             tuple(spelt.get("tables", ())),
             again=spelt.get("again", False),
+            panes=spelt.get("panes", "never"),
             hops=spelt.get("hops", 0),
             parameters=None if spelt.get("parameters") is None else tuple(spelt["parameters"]),
             horizon=spelt.get("horizon"),
+            sharing=None if spelt.get("sharing") is None else Sharing(*spelt["sharing"]),
         )
 
     @property
@@ -91,9 +101,11 @@ class PlanSpec:
 def compiled(feed: FeedSpec, catalog: Catalog) -> Plan:
     """Return the operators of a feed's plan."""
     assert feed.plan is not None, "only a plan is compiled"
+    if (known := catalog.operators.get(feed.number)) is not None:
+        return known
     schemas = tuple((name, catalog.stream(name).schema) for name in feed.plan.sources)
     tables = tuple((name, catalog.table(name).schema) for name in feed.plan.tables)
-    return _compiled(feed.plan, schemas, tables)
+    return catalog.operators.setdefault(feed.number, _compiled(feed.plan, schemas, tables))
 
 
 @lru_cache(maxsize=10_000)
@@ -104,10 +116,17 @@ def _compiled(
 ) -> Plan:
     functions = {name: type_named(kind) for name, kind in plan.functions}
     declared = Declared(dict(schemas), dict(tables), functions)
-    if plan.parameters is not None:
+    if plan.parameters is not None and plan.sharing is None:
         declared = family_declared(declared, plan.parameter_types)
     columns = None if plan.columns is None else dict(plan.columns)
-    return Plan(plan.told, declared, columns, again=plan.again)
+    return Plan(
+        plan.told,
+        declared,
+        columns,
+        again=plan.again,
+        sharing=plan.sharing,
+        panes=plan.panes,
+    )
 
 
 @lru_cache(maxsize=10_000)

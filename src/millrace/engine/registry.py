@@ -50,6 +50,9 @@ CHANGES = "registry"
 SNAPSHOTS = "registry-snapshots"
 MOST_ENTRIES = 1_024
 
+Room = Callable[[Sequence[Sequence[dict[str, Any]]]], object]
+"""Says whether the last call's changes may come behind those of the calls before it."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -81,6 +84,7 @@ class Registry:
         self._logged_entries = self._logged_bytes = self._snapshot_bytes = 0
         self._closed = False
         self.marks: Callable[[], dict[str, Any]] = dict  # what is written into each change
+        self.room: Room = lambda _: None  # raises if there is none for what comes
         self._waiting: list[_Request] = []
         self._queue = threading.Lock()
         self._lock = threading.RLock()
@@ -145,9 +149,10 @@ class Registry:
     def _commit(self, requests: list[_Request]) -> None:
         """Log what all these callers want as one entry."""
         trial = self._state.trial()
-        accepted = []
+        accepted: list[_Request] = []
         for request in requests:
             try:
+                self.room([*(each.changes for each in accepted), request.changes])
                 request.first_qids = trial.check(request.changes, request.tables)
             except Exception as error:
                 request.done, request.error = True, error

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from millrace.connectors.sinks.sink import Backlog, FanOut
 from millrace.engine.stores import BACKFILL, QUERIES, answers_in, tells_queries_apart
-from millrace.operators.canonical import LEADING, ordered_by
+from millrace.operators.canonical import LEADING, in_order, ordered_by
 from millrace.schema import TIMESTAMP
 from millrace.state.manifest import Manifest, Run, StoreState
 from millrace.state.merge import EPOCH, with_epoch
@@ -33,6 +33,7 @@ from millrace.state.root import Root
 from millrace.state.run import read_piece
 
 _LIVE = "_live"
+_IDS = pa.list_(pa.int64())
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,33 +124,55 @@ def stored_rows(root: Root, runs: Sequence[Run]) -> pa.Table:
 
 def shown(stored: pa.Table, *, several: bool) -> pa.Table:
     """Bring stored answers into canonical order by epochs, in the columns that readers get."""
-    keys = stored.column("_key").cast(pa.int64())
-    stored = stored.drop_columns("_key")
-    if several and QUERIES not in stored.column_names:
-        stored = stored.append_column("_query", keys)
-    if BACKFILL in stored.column_names:  # which is told first
-        stored = stored.append_column(_LIVE, pc.invert(stored.column(BACKFILL)))
-    names = (EPOCH, _LIVE, *LEADING, "_query")
-    whole = [each for each in names if each in stored.column_names]
-    ordered = ordered_by(stored, whole).combine_chunks()
-    ordered = ordered.drop_columns([each for each in (_LIVE,) if each in ordered.column_names])
-    if QUERIES in ordered.column_names:
-        at = ordered.column_names.index(QUERIES)
-        ordered = ordered.set_column(at, QUERIES, _unpacked(ordered.column(QUERIES)))
-    last = ("_query", QUERIES, *LEADING, BACKFILL, EPOCH)
-    trailing = [name for name in last if name in ordered.column_names]
-    own = [name for name in ordered.column_names if name not in trailing]
-    table = ordered.select([*own, *trailing])
-    at = table.column_names.index("_time")
-    return table.set_column(at, pa.field("_time", TIMESTAMP), ordered["_time"].cast(TIMESTAMP))
+    columns = _arrays(stored)
+    names = _names(columns, several=several)
+    changed = {"_query": pa.int64(), "_time": TIMESTAMP, QUERIES: _IDS}
+    fields = [
+        pa.field(each, changed[each]) if each in changed else stored.schema.field(each)
+        for each in names
+    ]
+    return told(columns, pa.schema(fields), several=several)
 
 
-def _unpacked(sets: pa.ChunkedArray) -> pa.Array:
+def told(columns: Mapping[str, pa.Array], schema: pa.Schema, *, several: bool) -> pa.Table:
+    """Do what `shown` does to stored answers that are columns, each in one piece.
+
+    Few answers are the usual case, so columns are handled one by one, and a table is made once.
+    """
+    columns = dict(columns)
+    keys = columns.pop("_key")
+    if several and QUERIES not in columns:
+        columns["_query"] = keys.view(pa.int64())
+    if BACKFILL in columns:  # which is told first
+        columns[_LIVE] = pc.invert(columns[BACKFILL])
+    first = [each for each in (EPOCH, _LIVE, *LEADING, "_query") if each in columns]
+    if not in_order([columns[each].to_numpy(zero_copy_only=False) for each in first]):
+        columns = _arrays(ordered_by(pa.table(columns), first))
+    if QUERIES in columns:
+        columns[QUERIES] = _unpacked(columns[QUERIES])
+    columns["_time"] = columns["_time"].view(TIMESTAMP)
+    return pa.Table.from_arrays([columns[each] for each in schema.names], schema=schema)
+
+
+def _names(columns: Mapping[str, pa.Array], *, several: bool) -> list[str]:
+    """Name the columns that readers get: those of the query, and behind them ours."""
+    trailing = ["_query"] if several and QUERIES not in columns else []
+    trailing += [each for each in (QUERIES, *LEADING, BACKFILL, EPOCH) if each in columns]
+    return [*(each for each in columns if each not in ("_key", *trailing)), *trailing]
+
+
+def _arrays(table: pa.Table) -> dict[str, pa.Array]:
+    """Return the columns of a table by their names, each in one piece."""
+    return {
+        name: column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        for name, column in zip(table.column_names, table.itercolumns(), strict=True)
+    }
+
+
+def _unpacked(packed: pa.Array) -> pa.Array:
     """Read sets of query ids back: eight bytes each, ascending."""
-    packed = sets.combine_chunks()
-    packed = packed if isinstance(packed, pa.Array) else packed.chunk(0)
     if not len(packed):
-        return pa.array([], pa.list_(pa.int64()))
+        return pa.array([], _IDS)
     _, offsets, data = packed.buffers()
     bounds = np.frombuffer(offsets, np.int32)[packed.offset : packed.offset + len(packed) + 1]
     ids = np.frombuffer(data, np.int64)[bounds[0] // 8 : bounds[-1] // 8]

@@ -34,6 +34,7 @@ from millrace.engine.gathering import Gathering
 from millrace.engine.lateness import Lateness
 from millrace.engine.outgoing import Outgoing
 from millrace.engine.plan_stores import readers_of
+from millrace.engine.row_ids import require_task
 from millrace.engine.standing import sources_of
 from millrace.engine.stores import rows_store
 from millrace.engine.streams import StreamSpec
@@ -78,6 +79,8 @@ class Router:
         self._lateness = Lateness(spec, decision)
         self._outgoing = Outgoing(spec, task, decision)
         sources = sources_of(root, catalog, decision, spec.name)
+        if catalog.retained or catalog.historic:
+            require_task(task)
         gathering = Gathering(spec, task, catalog, decision, self._outgoing)
         self._answers = Answers(
             sources,

@@ -30,13 +30,23 @@ _BACK = np.uint64(64 - BUCKET_BITS)
 
 def first_row_id(epoch: int, task: int) -> int:
     """Return the id of a task's first row."""
-    if task > BACKFILL_TASK or epoch >> (64 - EPOCH_SHIFT):
+    assert task <= BACKFILL_TASK, "tasks with rows of a source were checked"
+    if epoch >> (64 - EPOCH_SHIFT):
+        raise StoreError(f"rows of epoch {epoch} cannot be numbered")
+    return epoch << EPOCH_SHIFT | task << ORDINAL_BITS
+
+
+def require_task(task: int) -> None:
+    """Refuse a task of a source whose number is that of the task that answers history, or beyond.
+
+    >>> require_task(BACKFILL_TASK - 1)
+    """
+    if task >= BACKFILL_TASK:
         raise StoreError(
-            f"rows of task {task} in epoch {epoch} cannot be numbered",
-            detail=f"Rows are kept for queries of at most {1 << TASK_BITS:,} tasks in an epoch.",
+            f"rows of task {task} cannot be numbered",
+            detail=f"Rows are kept for queries of at most {BACKFILL_TASK:,} tasks in an epoch.",
             hint="Read the source in fewer partitions.",
         )
-    return epoch << EPOCH_SHIFT | task << ORDINAL_BITS
 
 
 def require_ordinals(n_rows: int) -> None:

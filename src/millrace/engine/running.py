@@ -16,49 +16,45 @@ A plan that fails takes nothing down: its query is suspended, and the epoch run 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from millrace.engine.beside import Beside
 from millrace.engine.births import Births, SeenByBirths, births_now, gone, placed
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.elements import StoredElements, as_elements, stored, with_epoch
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.plan_stores import EPOCH, element_stores, state_prefix
+from millrace.engine.members import Marked, StandingMembers, marked
+from millrace.engine.plan_stores import EPOCH, beside_prefix, element_stores, state_prefix
 from millrace.engine.plans import CHANGE, compiled, ordered_sources
 from millrace.engine.progress import Progress, earliest, frontier
+from millrace.engine.run_state import RunState
 from millrace.engine.stores import BACKFILL, answer_store
 from millrace.engine.table_changes import changes_at
 from millrace.engine.tally import Failure
 from millrace.engine.warming import Warming, past_rows
-from millrace.engine.work import Work
+from millrace.engine.work import Work, summed
 from millrace.errors import StoreError
-from millrace.kernels.arrays import Hashes
-from millrace.kernels.sorted_keys import distinct
+from millrace.kernels.arrays import Hashes, Ints
 from millrace.operators.canonical import canonical_order
-from millrace.operators.keys import BUCKET_BITS
-from millrace.operators.relational.equal import LESSER_BITS
 from millrace.operators.relational.passing import Run
 from millrace.operators.relational.plan import Plan
-from millrace.operators.relational.slab import Elements, Slab
-from millrace.operators.relational.timed import NEVER, OPEN, empty_rows, take_rows
+from millrace.operators.relational.slab import Elements, Members, Past, Slab
+from millrace.operators.relational.timed import NEVER, take_rows
 from millrace.operators.select import Function
 from millrace.plan.levels import BIRTHS, QUERIES
 from millrace.plan.placement import EVERYWHERE, FIRST
 from millrace.plan.relations import StreamOf
 from millrace.plan.stages import stage_of
-from millrace.state.folding import widened
-from millrace.state.piece import Piece
 from millrace.state.root import Root
-from millrace.state.run import read_due, read_keys, read_piece
 
 Range = tuple[int, int]
 EVERYTHING: Range = (0, 1 << 64)
-MOST_LOOKUPS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +91,8 @@ class Moved:
         """Add what one more plan has made."""
         self.n_results += other.n_results
         self.sent += other.sent
-        self.work.update(other.work)
+        for number, work in other.work.items():
+            self.work[number] = summed(self.work.get(number, {}), work)
         self.reaches.update(other.reaches)
         for store, tables in other.rows.items():
             self.rows.setdefault(store, []).extend(tables)
@@ -106,7 +103,9 @@ class Since:
     """The query of a plan, up to where it has come, and whether it has begun; a family's births.
 
     A new plan begins where its streams are complete when it is registered; if one of them has had
-    no row yet, with the first rows.
+    no row yet, with the first rows. `warming` is how it catches up with history, `taken` the last
+    change of the registry whose tables it has seen. What runs `beside` a family's plan has stores
+    of its own, until it `joins` that.
     """
 
     qid: int
@@ -114,6 +113,10 @@ class Since:
     begun: bool
     earliest: int | None
     births: Births | None = None
+    warming: Warming | None = None
+    taken: int | None = None
+    beside: bool = False
+    joins: bool = False
 
     @property
     def start(self) -> int | None:
@@ -151,11 +154,15 @@ class Running:
             births = None
             if name in self.decision.births:
                 births = births_now(feed, self.decision, progress)
+            beside = self._beside(feed, qid, end)
             warming = self._warming(feed)
             if warming is not None and warming.end is not None:
                 end = warming.end
-            since = Since(qid, begin, begun=begun, earliest=first, births=births)
+            taken = self.decision.taken.get(name)
+            since = Since(qid, begin, begun, first, births, warming, taken)
             self._alone(feed, since, end, arrived, moved)
+            if beside is not None:
+                self._alone(feed, *beside, arrived, moved)
         for (name, stream), needed in kept.items():
             if name in arrived:
                 rows, spec = arrived[name], self.catalog.stream(stream)
@@ -166,6 +173,16 @@ class Running:
     def _warming(self, feed: FeedSpec) -> Warming | None:
         spelt = self.decision.warming.get(feed.name)
         return None if spelt is None else Warming.from_json(spelt)
+
+    def _beside(self, feed: FeedSpec, qid: int, end: int | None) -> tuple[Since, int | None] | None:
+        """Return what runs beside a family's plan, and where its slab ends."""
+        spelt = self.decision.besides.get(feed.name)
+        if spelt is None or spelt["births"] is None or spelt["warming"] is None:
+            return None
+        beside, warming = Beside.from_json(spelt), Warming.from_json(spelt["warming"])
+        begin, births, (end, joins) = beside.begin, beside.births, beside.end(end)
+        begun = begin is not None
+        return Since(qid, begin, begun, None, births, warming, beside.taken, True, joins), end
 
     def _alone(
         self,
@@ -216,17 +233,19 @@ class Running:
             self.decision.entered.get(feed.name, self.decision.identity.epoch),
             start,
         )
-        state = RunState(self.root, self.decision.held, state_prefix(feed), self._keys(feed))
+        prefix = beside_prefix(feed) if since.beside else state_prefix(feed)
+        state = RunState(self.root, self.decision.held, prefix, self._keys(feed))
         queries = self._queries(feed, since.births, start)
         slab = Slab(
             start,
             end,
             {name: self._elements(feed, name, past, arrived, (since, end)) for name in past.stores},
-            self._tables(feed, since.births, queries, start) if self.hop == 0 else {},
+            self._tables(feed, since, queries, start) if self.hop == 0 else {},
             state,
             first=not since.begun,
             functions=self.functions,
-            past=past if since.births is None else SeenByBirths(past, since.births),
+            past=self._past(feed, since.births, past),
+            members=self._members(feed, since.births),
         )
         plan, run = compiled(feed, self.catalog), Run(slab)
         if feed.plan.hops and self.keys != EVERYTHING:
@@ -237,10 +256,12 @@ class Running:
                 keys = np.full(len(told.times), since.qid, np.uint64)
                 if queries is not None:
                     told, keys = self._heard(feed, told, queries)
-                self._tell(feed, keys, each, told, moved)
+                self._tell(feed, since, keys, each, told, moved)
         moved.work[feed.number] = run.meter.done
         if run.reach is not None:
             moved.reaches[feed.number] = run.reach
+        if since.joins:
+            state = state.joining(state_prefix(feed), plan, end)
         for store, batches in state.added.items():
             for batch in batches:
                 moved.add(store, pa.Table.from_batches([batch]))
@@ -264,7 +285,7 @@ class Running:
         assert feed.plan is not None, "a feed that runs has a plan"
         spec, new = self.catalog.stream(stream), arrived.get(past.stores[stream].name)
         since, end = slab
-        warming, begin = self._warming(feed), past.begin
+        warming, begin = since.warming, past.begin
         if warming is not None:  # what is before the limit is in the history
             store, begin = past.stores[stream], max(past.begin, min(warming.limit, end))
             read = self.root, self.decision.held, spec, store
@@ -284,7 +305,24 @@ class Running:
         elements = as_elements(table)
         if since.births is None:
             return elements
+        if feed.plan.sharing is not None:
+            return marked(elements, table.column(EPOCH).to_numpy())
         return since.births.seen(elements, table.column(EPOCH).to_numpy())
+
+    def _past(self, feed: FeedSpec, births: Births | None, stored: StoredElements) -> Past:
+        """Return what came before: for a family by births, or with the epochs in which it came."""
+        assert feed.plan is not None, "a feed that runs has a plan"
+        if births is None:
+            return stored
+        return SeenByBirths(stored, births) if feed.plan.sharing is None else Marked(stored)
+
+    def _members(self, feed: FeedSpec, births: Births | None) -> Members | None:
+        """Return the queries of a family that is one join."""
+        assert feed.plan is not None, "a feed that runs has a plan"
+        if births is None or feed.plan.sharing is None:
+            return None
+        files, types = self.catalog.table_files[feed.name], feed.plan.parameter_types
+        return StandingMembers(self.root, files, tuple(types), births)
 
     def _queries(self, feed: FeedSpec, births: Births | None, start: int) -> Elements | None:
         """Return the queries of a family that come and go, in whatever shard."""
@@ -295,11 +333,12 @@ class Running:
         return births.queries_at(start, self.root, files, types)
 
     def _tables(
-        self, feed: FeedSpec, births: Births | None, queries: Elements | None, start: int
+        self, feed: FeedSpec, since: Since, queries: Elements | None, start: int
     ) -> dict[str, Elements]:
         """Return what changes in tables; those of a family are its queries, and their births."""
         assert feed.plan is not None, "a feed that runs has a plan"
-        found = {name: self._changes(feed, name, start) for name in feed.plan.tables}
+        births, taken = since.births, since.taken
+        found = {name: self._changes(feed, name, taken, start) for name in feed.plan.tables}
         if births is not None and queries is not None:
             for name, each in ((QUERIES, queries), (BIRTHS, births.births_at(start))):
                 found[name] = placed(each, (self._column(feed, name), self._keys(feed)))
@@ -311,10 +350,9 @@ class Running:
         columns = feed.plan.columns
         return EVERYWHERE if columns is None else dict(columns).get(table, FIRST)
 
-    def _changes(self, feed: FeedSpec, table: str, at: int) -> Elements:
+    def _changes(self, feed: FeedSpec, table: str, taken: int | None, at: int) -> Elements:
         """Return what a plan has not seen of a table yet, as changes at one instant."""
         assert feed.plan is not None, "a feed that runs has a plan"
-        taken = self.decision.taken.get(feed.name)
         place = self._column(feed, table), self._keys(feed)
         return changes_at(self.root, self.catalog, table, taken, at, place)
 
@@ -343,7 +381,13 @@ class Running:
         return Elements(rows, told.times[at]), keys[at].astype(np.uint64)
 
     def _tell(
-        self, feed: FeedSpec, keys: Hashes, told: StreamOf, elements: Elements, moved: Moved
+        self,
+        feed: FeedSpec,
+        since: Since,
+        keys: Hashes,
+        told: StreamOf,
+        elements: Elements,
+        moved: Moved,
     ) -> None:
         """Make answers of what a plan tells; `keys` are the queries."""
         n_rows = len(keys)
@@ -354,9 +398,7 @@ class Running:
         ]
         marked = [] if feed.history is None else [BACKFILL]
         if marked:
-            warming = self._warming(feed)
-            birth = NEVER if warming is None else warming.birth
-            columns.append(pa.array(elements.times < birth))
+            columns.append(pa.array(elements.times < self._marks(feed, since, keys)))
         if CHANGE in feed.answer.names:
             sign = -1 if told.kind == "dstream" else 1
             columns.append(pa.array(np.full(n_rows, sign, np.int32)))
@@ -369,61 +411,16 @@ class Running:
             names = ["_key", "_time", "_late", *marked, *feed.answer.names]
             moved.add(answer_store(feed, "rows"), pa.Table.from_arrays(columns, names=names))
 
+    def _marks(self, feed: FeedSpec, since: Since, keys: Hashes) -> Ints | int:
+        """Return before which instant answers are about history, of all or each of some queries."""
+        assert feed.plan is not None, "a feed that runs has a plan"
+        if since.warming is None:
+            return NEVER
+        if since.births is None:
+            return since.warming.birth
+        files, types = self.catalog.table_files[feed.name], feed.plan.parameter_types
+        return since.births.marks_of(keys, self.root, files, types)
+
 
 def _shown(answer: pa.Schema) -> Iterator[pa.Field]:
     return (each for each in answer if each.name != CHANGE)
-
-
-@dataclass(slots=True)
-class RunState:
-    """The stores of one plan in runs, for the keys of one shard."""
-
-    root: Root
-    held: Mapping[str, Sequence[Piece]]
-    prefix: str
-    keys: Range
-    added: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
-
-    def of(self, store: str, schema: pa.Schema, keys: Hashes, after: int) -> pa.RecordBatch:
-        """Return the rows of some keys whose time is greater than `after`."""
-        pieces = self.held.get(self.prefix + store, ())
-        ascending = distinct(keys)
-        tables = [read_keys(self.root, piece, ascending, after) for piece in pieces]
-        return _batch(tables, schema)
-
-    @property
-    def first(self) -> bool:
-        """Whether this is the first shard."""
-        return self.keys[0] == 0
-
-    def anywhere(self, store: str, schema: pa.Schema, keys: Hashes, after: int) -> pa.RecordBatch:
-        """Return the rows of this shard whose key is one of some but for what says the shard.
-
-        A few keys are looked for in each bucket; for many the shard's rows are read once.
-        """
-        low, high = (each >> (64 - BUCKET_BITS) for each in self.keys)
-        rests = distinct(keys & LESSER_BITS)
-        if len(rests) * (high - low) <= MOST_LOOKUPS:
-            buckets = np.arange(low, high, dtype=np.uint64) << np.uint64(64 - BUCKET_BITS)
-            return self.of(store, schema, (buckets[:, None] | rests[None, :]).ravel(), after)
-        rows = self.due(store, schema, after + 1, OPEN + 1)
-        return rows.filter(pa.array(np.isin(rows.column("_key").to_numpy() & LESSER_BITS, rests)))
-
-    def due(self, store: str, schema: pa.Schema, begin: int, end: int) -> pa.RecordBatch:
-        """Return the rows of this shard whose time is in [begin, end)."""
-        pieces = self.held.get(self.prefix + store, ())
-        read = read_due if store.endswith(".due") else read_piece
-        tables = [read(self.root, piece, keys=self.keys, times=(begin, end)) for piece in pieces]
-        return _batch(tables, schema)
-
-    def add(self, store: str, rows: pa.RecordBatch) -> None:
-        """Add rows; they are not read before the next slab."""
-        if rows.num_rows:
-            self.added.setdefault(self.prefix + store, []).append(rows)
-
-
-def _batch(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.RecordBatch:
-    whole = [widened(each, schema.names) for each in tables]
-    table = pa.concat_tables([schema.empty_table(), *whole]).combine_chunks()
-    batches = table.to_batches()
-    return batches[0] if batches else empty_rows(schema)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from millrace.errors import PlanError
 from millrace.operators.keys import N_BUCKETS
+from millrace.plan.panes import PaneWay
 from millrace.time import DAY, SECOND
 
 Spread = Literal["auto", "always", "never"]
@@ -36,6 +37,9 @@ class Settings:
     rows
         How many rows of each stream of files an epoch takes, where that should not follow the
         target; None follows it.
+    memory
+        How many bytes the rows of an epoch may take at most, all streams together; sources whose
+        rows are wide hand over fewer of them.
     trigger
         The least time between the starts of two epochs, in us; 0 starts the next at once.
     keep_rejected
@@ -46,6 +50,16 @@ class Settings:
     again
         Whether plans read stored elements again where they can, instead of remembering what
         they have made of them; each plan keeps to what held when it was registered.
+    sharing
+        Whether the joins of a template are one join for all its queries, where they can be; it is
+        for templates that are registered.
+    strategy
+        What finds the queries of such a join: "auto" chooses by cost; a name forces that one
+        wherever it is possible. It is for templates that are registered.
+    panes
+        How aggregates of a family that differ in windows and filters share what is added up of
+        elements: "auto" chooses by cost, "dense" or "sparse" forces a way, "never" joins each
+        element with the queries that take it. It is for templates that are registered.
     backfill_rows
         How many rows of each stream's history an epoch answers at most for queries that see
         history; more only if they have one time.
@@ -60,10 +74,14 @@ class Settings:
     merge_at_start: bool = False
     target: int = SECOND
     rows: int | None = None
+    memory: int = 1 << 30
     trigger: int = 0
     keep_rejected: int = 7 * DAY
     access: str = "auto"
     again: bool = True
+    sharing: bool = True
+    strategy: str = "auto"
+    panes: PaneWay = "auto"
     backfill_rows: int = 200_000
     backoff: int = SECOND // 2
 
@@ -76,6 +94,12 @@ class Settings:
         if self.backfill_rows < 1:
             raise PlanError(
                 f"the number of rows to backfill is {self.backfill_rows}", hint="It is at least 1."
+            )
+        if self.memory < 1:
+            raise PlanError(f"the memory of an epoch is {self.memory} bytes", hint="It is more.")
+        if self.panes not in get_args(PaneWay):
+            raise PlanError(
+                f'panes is "{self.panes}"', hint='It is "auto", "dense", "sparse" or "never".'
             )
         if self.spread not in ("auto", "always", "never"):
             raise PlanError(f'spread is "{self.spread}"', hint='It is "auto", "always" or "never".')

@@ -28,7 +28,7 @@ from millrace.engine.backfilling import Backfilled, backfill
 from millrace.engine.catalog import Catalog
 from millrace.engine.chunk import Chunk
 from millrace.engine.decision import Decision
-from millrace.engine.plan_stores import remembers_counts
+from millrace.engine.plan_stores import is_of_plans, remembers_counts
 from millrace.engine.progress import Progress
 from millrace.engine.receipt import BESIDE, Receipt, Written
 from millrace.engine.registry import read_catalog
@@ -195,6 +195,8 @@ def _store(
         return Receipt(shard or 0, tuple(runs), named)
     low, high = (shard, shard + 1) if shard is not None else (0, decision.n_shards)
     buckets = (decision.shards[low], decision.shards[high])
-    pieces = write_runs(root, named, epoch=decision.identity.epoch, buckets=buckets)
+    narrow = {each.label for each in runs if is_of_plans(each.store)}
+    epoch = decision.identity.epoch
+    pieces = write_runs(root, named, epoch=epoch, buckets=buckets, narrow=narrow)
     written = tuple(replace(each, piece=pieces.get(each.label)) for each in runs)
-    return Receipt(shard or 0, written, bytes_written=size)
+    return Receipt(shard or 0, written, bytes_written=sum(each.bytes for each in pieces.values()))

@@ -49,6 +49,8 @@ class StreamSpec:
         The number of the registry's change that declared it.
     first_retain
         What was declared as `retain`, if that has been changed since.
+    pushed
+        Whether its source are the rows that clients push.
     """
 
     name: str
@@ -64,6 +66,7 @@ class StreamSpec:
     ordered: bool = False
     born: int = 0
     first_retain: int | None = None
+    pushed: bool = False
 
     def __post_init__(self) -> None:
         check_name("stream", self.name)

@@ -52,5 +52,10 @@ def least_taken(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
         for table in plan.tables if plan is not None else ():
             found[table] = min(taken, found.get(table, taken))
     for name, births in facts.births(manifest, catalog).items():
-        found[name] = births["added"]
+        joining = births.get("joining")
+        found[name] = births["added"] if joining is None else joining
+    for name, beside in facts.besides(manifest, catalog).items():
+        plan, taken = catalog.feeds[name].plan, beside["taken"]
+        for table in plan.tables if plan is not None and taken is not None else ():
+            found[table] = min(taken, found.get(table, taken))
     return found

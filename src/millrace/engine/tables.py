@@ -103,7 +103,7 @@ def read_changes(
     """
     columns = pa.schema([*spec.changes, *([pa.field(SEQUENCE, pa.int64())] if numbered else [])])
     tables = [columns.empty_table()]
-    for file in _wanted(spec, files, taken):
+    for file in wanted_files(spec, files, taken):
         table = read_file(root, file.name)
         if taken is not None and file.since < taken:
             later = table.column(SEQUENCE).to_numpy() > taken
@@ -114,7 +114,10 @@ def read_changes(
     return pa.concat_tables(tables)
 
 
-def _wanted(spec: TableSpec, files: Sequence[TableFile], taken: int | None) -> Iterator[TableFile]:
+def wanted_files(
+    spec: TableSpec, files: Sequence[TableFile], taken: int | None
+) -> Iterator[TableFile]:
+    """Yield the files in which what a plan has not taken of a table is."""
     whole = max((each for each in files if each.whole), key=lambda each: each.until, default=None)
     after = spec.born if taken is None else taken
     if taken is None and whole is not None:

@@ -22,13 +22,18 @@ from millrace.engine.step import step
 from millrace.engine.streams import StreamSpec
 from millrace.index.warm import warm_access_methods, warm_texts
 from millrace.kernels.containers import unpack_places
+from millrace.kernels.mapped import members_of_keys
+from millrace.kernels.sorted_keys import distinct
 from millrace.operators.keys import read_only
 from millrace.plan.bind import bind_selection
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import select
 from millrace.plan.term import col
 from millrace.schema import Schema
+from millrace.state.lookup import lookup
+from millrace.state.manifest import StoreSpec, StoreState
 from millrace.state.memory_root import MemoryRoot
+from millrace.state.run import write_runs
 
 
 def warm() -> None:
@@ -62,10 +67,22 @@ def _run_on_nothing() -> None:
 
 
 def warm_reading() -> None:
-    """Unpack a set of rows, as readers do."""
+    """Look up a row and a set of rows, as readers do, and unpack one as merges do."""
     ones = read_only(np.ones(1, np.uint64)), read_only(np.ones(1, np.int32))
     packed = read_only(np.array([0, 1], np.int32)), read_only(np.ones(1, np.uint8))
     unpack_places(*ones, *packed, read_only(np.zeros(1, np.int64)), 0)
+    key = np.ones(1, np.uint64)
+    rows = pa.table(
+        {"_key": pa.array(key), "_time": [0], "n": pa.array([1], pa.int32()), "set": [b"\1"]}
+    )
+    root = MemoryRoot()
+    pieces = write_runs(root, {"warm": rows}, epoch=0, buckets=(0, 1))
+    state = StoreState(StoreSpec(rows.schema)).with_run([pieces["warm"]], 0)
+    found = lookup(root, state)
+    chosen = found.blocks(key)
+    found.take(distinct(key), ("_key", "_time", "n"))
+    sets = found.columns(("_key", "_key", "n", "_time", "set"), chosen)
+    members_of_keys(sets.bases, found.sizes, chosen, key, 0)
 
 
 def _published(root: MemoryRoot, spec: StreamSpec) -> Catalog:

@@ -13,12 +13,15 @@ newest row of then, and waits for it where it waits for all plans. So the first 
 beyond takes both, and the plan is like any other.
 
 It remembers what it needs and reads no elements again, as those of the past are not stored for it.
+
+The plan of a family is warm as others are if it begins with queries that see history. Those that
+are born later run beside it (`engine.beside`), over the same rows in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +29,8 @@ import pyarrow as pa
 
 from millrace.engine import facts
 from millrace.engine.backfill import times_since
+from millrace.engine.beside import Beside, begins_at
+from millrace.engine.births import Births
 from millrace.engine.catalog import Catalog
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.plan_stores import EPOCH, ElementStore
@@ -83,32 +88,63 @@ class Warmth:
     def begin(self, feed: FeedSpec, qid: int) -> int | None:
         """Return where a plan begins that is new and sees history; None for all others."""
         new = qid >= self.manifest.facts.get("asked", 1)
-        birth = frontier(feed, facts.watermarks(self.manifest, self.catalog))
-        if not new or birth is None or feed.history is None:
-            return None
-        retains = [self.catalog.streams[name].retain or 0 for name in feed.sources]
-        return birth - (min(feed.history, *retains) if feed.partial else feed.history)
+        return begins_at(feed, self.manifest, self.catalog) if new else None
 
-    def decided(self, plans: Mapping[str, list[Any]]) -> dict[str, Any]:
+    def decided(
+        self, plans: Mapping[str, list[Any]], families: Mapping[str, Births]
+    ) -> dict[str, Any]:
         """Return how the plans that are catching up go on, as JSON."""
-        known, left = facts.warming(self.manifest, self.catalog), self.most_rows
-        marks = facts.watermarks(self.manifest, self.catalog)
+        known = facts.warming(self.manifest, self.catalog)
         found = {}
         for name, (_, begin, begun) in plans.items():
-            feed = self.catalog.feeds[name]
-            limit = frontier(feed, marks) if feed.history is not None else None
-            if limit is None:
+            feed, births = self.catalog.feeds[name], families.get(name)
+            limit = self._limit(feed)
+            start = births.first if births is not None and begin is None else begin
+            if limit is None or start is None:
                 continue
-            if name not in known and (begun or begin is None or begin >= limit):
+            if name not in known and (begun or start >= limit):
                 continue
-            spelt = known.get(name, {"since": begin, "birth": limit, "newest": self._newest(feed)})
-            end, n_rows = self._end(feed, begin, limit, left)
-            left = max(left - n_rows, 0)
-            final = end == limit and limit > spelt["newest"]
-            self._hold(feed, begin, end)
-            warming = Warming(**{**spelt, "limit": limit, "end": None if final else end})
-            found[name] = warming.to_json()
+            spelt = known.get(name, {"since": start})
+            if name not in known or (births is not None and births.last > births.added):
+                spelt = {**spelt, "birth": limit, "newest": self._newest(feed)}
+            found[name] = self._step(feed, start, limit, spelt, final=True)
         return found
+
+    def beside(self, besides: Mapping[str, Beside], warming: Mapping[str, Any]) -> dict[str, Any]:
+        """Return how those go on that run beside families, as JSON.
+
+        They join plans that are where their streams are, or will be after the epoch.
+        """
+        found = {}
+        for name, each in besides.items():
+            feed, births, start = self.catalog.feeds[name], each.births, each.start
+            limit = self._limit(feed)
+            if births is not None and limit is not None and start is not None:
+                spelt = {"since": start} if each.warming is None else each.warming
+                if each.warming is None or births.last > births.added:
+                    spelt = {**spelt, "birth": limit, "newest": self._newest(feed)}
+                final = name not in warming or warming[name]["end"] is None
+                step = self._step(feed, start, limit, spelt, final=final)
+                each = replace(each, warming=step)  # noqa: PLW2901
+            found[name] = each.to_json()
+        return found
+
+    def _limit(self, feed: FeedSpec) -> int | None:
+        """Return where the history of a plan ends, if it has one."""
+        if feed.history is None:
+            return None
+        return frontier(feed, facts.watermarks(self.manifest, self.catalog))
+
+    def _step(
+        self, feed: FeedSpec, begin: int, limit: int, spelt: Mapping[str, Any], *, final: bool
+    ) -> dict[str, Any]:
+        """Return how far a plan comes that is at an instant; one that is there goes on as all."""
+        end, n_rows = self._end(feed, begin, limit, max(self.most_rows, 1))  # none stands still
+        self.most_rows = max(self.most_rows - n_rows, 0)
+        final = final and end == limit and limit > spelt["newest"]
+        self._hold(feed, begin, end)
+        known = {name: spelt[name] for name in WARMING}
+        return Warming(**known, limit=limit, end=None if final else end).to_json()
 
     def _newest(self, feed: FeedSpec) -> int:
         clocks = facts.clocks(self.manifest, self.catalog)
@@ -122,8 +158,6 @@ class Warmth:
         times = times[times < limit]
         if times.size <= most:
             return limit, times.size
-        if not most:
-            return begin, 0
         end = int(times[most])
         if end <= begin:
             later = times[times > begin]
@@ -156,31 +190,51 @@ def together(*held: Mapping[str, tuple[Piece, ...]]) -> dict[str, tuple[Piece, .
 
 def warm_needs(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
     """Return, for stores of histories, the time from which on plans that catch up read them."""
-    reached, found = facts.frontiers(manifest, catalog), dict[str, int]()
-    for name in facts.warming(manifest, catalog):
+    found = dict[str, int]()
+    for name, needed, _ in _catching_up(manifest, catalog):
         for stream in catalog.feeds[name].sources:
             store = rows_store(catalog.streams[stream])
-            found[store] = min(reached[name], found.get(store, reached[name]))
+            found[store] = min(needed, found.get(store, needed))
     return found
 
 
 def lagging(manifest: Manifest, catalog: Catalog) -> bool:
     """Say whether a plan that is catching up can go on by itself."""
-    reached, marks = facts.frontiers(manifest, catalog), facts.watermarks(manifest, catalog)
-    for name in facts.warming(manifest, catalog):
+    marks = facts.watermarks(manifest, catalog)
+    for name, _, reached in _catching_up(manifest, catalog):
         limit = frontier(catalog.feeds[name], marks)
-        if limit is not None and reached[name] < limit:
+        if limit is not None and (reached is None or reached < limit):
             return True
     return False
 
 
+def _catching_up(manifest: Manifest, catalog: Catalog) -> Iterator[tuple[str, int, int | None]]:
+    """Yield the plans that do: the feed, since when they read history, how far they have come."""
+    reached = facts.frontiers(manifest, catalog)
+    for name, spelt in facts.warming(manifest, catalog).items():
+        begin = reached.get(name, spelt["since"])
+        yield name, begin, begin
+    for name, spelt in facts.besides(manifest, catalog).items():
+        beside = Beside.from_json(spelt)
+        if beside.needed is not None:
+            yield name, beside.needed, beside.begin
+
+
 def warm_progress(manifest: Manifest, catalog: Catalog, name: str) -> float | None:
-    """Return which share of its history a plan has seen; None if that is all."""
+    """Return which share of its history a plan has seen; None if that is all.
+
+    Of a family it is that of the queries that have to catch up.
+    """
     spelt = facts.warming(manifest, catalog).get(name)
-    if spelt is None:
+    reached = facts.frontiers(manifest, catalog).get(name)
+    beside = facts.besides(manifest, catalog).get(name)
+    if beside is not None:
+        spelt, reached = beside["warming"], beside["begin"]
+        if spelt is None or reached is None:
+            return 0.0
+    if spelt is None or reached is None:
         return None
-    reached, since = facts.frontiers(manifest, catalog)[name], spelt["since"]
-    share = (reached - since) / max(spelt["birth"] - since, 1)
+    share = (reached - spelt["since"]) / max(spelt["birth"] - spelt["since"], 1)
     return share if share < 1 else None
 
 
@@ -192,10 +246,14 @@ def past_rows(
     keys: Range,
     times: Range,
 ) -> pa.Table:
-    """Return what a stream retains of some times, as the elements of one shard of a plan."""
+    """Return what a stream retains of some times, as the elements of one shard of a plan.
+
+    Those of a stream that no column spreads are in the first shard.
+    """
     names = [TIME, *spec.schema.names]
     empty = pa.schema([(TIME, pa.int64()), *spec.schema.to_arrow()]).empty_table()
-    pieces = held.get(rows_store(spec), ())
+    elsewhere = store.column is None and keys[0] > 0
+    pieces = () if elsewhere else held.get(rows_store(spec), ())
     parts = (read_piece(root, piece, times=times, columns=names).select(names) for piece in pieces)
     table = pa.concat_tables([empty, *parts]).combine_chunks()
     if store.column is not None and table.num_rows:

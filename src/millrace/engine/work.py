@@ -17,6 +17,19 @@ Work: TypeAlias = Mapping[str, Sequence[float]]
 """For each operator of a plan, how many rows it told, its seconds, and how many it read again."""
 
 
+def summed(one: Work, other: Work) -> Work:
+    """Return what the same operators did in two slabs.
+
+    >>> summed({"r0": [2, 0.5, 0]}, {"r0": [1, 0.25, 3], "r1": [1, 0.5, 0]})
+    {'r0': [3, 0.75, 3], 'r1': [1, 0.5, 0]}
+    """
+    found = {name: list(each) for name, each in one.items()}
+    for name, each in other.items():
+        known = found.get(name, [0] * len(each))
+        found[name] = [mine + theirs for mine, theirs in zip(known, each, strict=True)]
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """How many rows were told, in how many seconds, and how many were read again for that."""

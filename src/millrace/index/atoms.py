@@ -23,8 +23,9 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from millrace.index.codes import has_codes, is_text
 from millrace.index.text.group import has_text_tests
+from millrace.operators.codes import has_codes, is_text
+from millrace.operators.ranges import Bound
 from millrace.plan.bind import Functions, type_of
 from millrace.plan.expressions import (
     Both,
@@ -57,14 +58,6 @@ _OPPOSITE: dict[Comparison, Comparison] = {
 _MIRRORED: dict[Comparison, Comparison] = {
     "=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<=",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """One end of an interval: a constant of the query, and whether it is left out itself."""
-
-    value: Expression
-    open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

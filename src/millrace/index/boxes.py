@@ -29,17 +29,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.index.atoms import Analysis, Atom, Clause
-from millrace.index.codes import MAX_CODE, NULL_CODE, valid
-from millrace.index.intervals import (
+from millrace.index.intervals import ends_of
+from millrace.kernels.arrays import Bools, Ints
+from millrace.operators.codes import MAX_CODE, NULL_CODE, valid
+from millrace.operators.ranges import (
     EMPTY,
     PRESENT,
     Coder,
     Ends,
     converted,
-    ends_of,
     evaluate_constants,
 )
-from millrace.kernels.arrays import Bools, Ints
 from millrace.plan.expressions import Parameter
 
 Coders = Callable[[str, pa.DataType], Coder]

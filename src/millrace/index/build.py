@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 from millrace.index.access import METHODS
 from millrace.index.atoms import Analysis, Analyst
 from millrace.index.boxes import Boxes, Draft
-from millrace.index.codes import MAX_CODE, NULL_CODE, TextCodes, codes_of, is_text
-from millrace.index.intervals import Coder
 from millrace.index.text.group import TextQueries, has_text_tests
 from millrace.kernels.arrays import Bools, Ints, Ints32
+from millrace.operators.codes import MAX_CODE, NULL_CODE, TextCodes, codes_of, is_text
+from millrace.operators.ranges import Coder
 from millrace.plan.bind import Functions
 from millrace.plan.nodes import Selection
 from millrace.plan.spelling import to_json

@@ -23,12 +23,12 @@ import pyarrow as pa
 
 from millrace.index.access import METHODS
 from millrace.index.chooser import SAMPLE_ROWS, choose
-from millrace.index.codes import NULL_CODE, codes_of
 from millrace.index.pieces import pieces, rows_at_once
 from millrace.index.run import Group, IndexRun, StoredFamily
 from millrace.index.text.group import TextIndex
 from millrace.index.verify import Verifier
 from millrace.kernels.arrays import Bools, Ints, Ints32
+from millrace.operators.codes import NULL_CODE, codes_of
 from millrace.operators.evaluate import Function, Memo, evaluate
 from millrace.plan.expressions import Expression
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from millrace.index.atoms import name_of
-from millrace.index.codes import TextCodes
 from millrace.index.text.group import TextIndex
 from millrace.kernels.arrays import Bools, Ints32
+from millrace.operators.codes import TextCodes
 from millrace.plan.expressions import Column, Expression, Parameter, walk
 from millrace.plan.nodes import Output, Selection
 from millrace.plan.spelling import from_json

@@ -15,3 +15,4 @@ Bits: TypeAlias = NDArray[np.uint64]
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 Bytes: TypeAlias = NDArray[np.uint8]
+Numbers: TypeAlias = Ints | Floats

@@ -47,11 +47,32 @@ def unpack_places(
     A set of negative size lists whole members, of 8 bytes each. Sets whose newest time is before
     `begin` are left out.
     """
-    total = np.int64(0)
+    found = np.empty(size_of_sets(counts, newest, begin), np.uint64)
+    unpack_sets(blocks, counts, offsets, data, newest, begin, found)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def size_of_sets(counts: Ints32, newest: Ints, begin: int) -> int:
+    """Return how many members sets have that are not too old."""
+    total = 0
     for number in range(len(counts)):
         if newest[number] >= begin:
             total += abs(counts[number])
-    found = np.empty(total, np.uint64)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def unpack_sets(
+    blocks: Hashes,
+    counts: Ints32,
+    offsets: Ints32,
+    data: Bytes,
+    newest: Ints,
+    begin: int,
+    found: Hashes,
+) -> int:
+    """Write the members of sets, as `unpack_places` finds them; return how many they are."""
     at = 0
     for number in range(len(counts)):
         if newest[number] < begin:
@@ -64,7 +85,7 @@ def unpack_places(
             at = _listed(packed, base, found, at)
         else:
             at = _marked(packed, base, found, at)
-    return found
+    return at
 
 
 @njit(cache=True, nogil=True)

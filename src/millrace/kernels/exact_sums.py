@@ -158,9 +158,10 @@ def _nearest(digits, weight, sticky):  # type: ignore[no-untyped-def]  # noqa: A
     exponent = highest + weight
     lowest = max(exponent - 52, -1074)  # weight of the last bit that is kept
     drop = lowest - weight  # so many bits are cut off
-    kept = 0
-    for bit in range(highest, max(drop, 0) - 1, -1):
-        kept = (kept << 1) | ((digits[bit >> 5] >> (bit & 31)) & 1)
+    first, shift = max(drop, 0) >> 5, max(drop, 0) & 31
+    kept = digits[first] >> shift if first <= top else 0
+    for at in range(first + 1, top + 1):  # at most 53 bits in all
+        kept |= digits[at] << (32 * (at - first) - shift)
     if drop < 0:
         kept <<= -drop
     elif drop > 0:

@@ -104,6 +104,16 @@ def add_by_number(numbers: Ints, values: Ints, n_numbers: int) -> Ints:
 
 
 @njit(cache=True, nogil=True)
+def add_in_order(numbers: Ints, order: Ints, values: Ints, n_numbers: int) -> Ints:
+    """Add up the rows of `values` by number, which are those of the rows in some order."""
+    sums = np.zeros((n_numbers, values.shape[1]), np.int64)
+    for place in range(len(order)):
+        for at in range(values.shape[1]):
+            sums[numbers[place], at] += values[order[place], at]
+    return sums
+
+
+@njit(cache=True, nogil=True)
 def net_by_instant(numbers: Ints, times: Ints) -> tuple[Ints, Ints]:
     """Number stretches of equal (number, time), which are ordered; say where each begins."""
     stretches = np.empty(len(numbers), np.int64)

@@ -14,7 +14,8 @@ from millrace.kernels.arrays import Floats, Ints
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _add(tree, at, change):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def add_to_tree(tree, at, change):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Change how often the value at a place is there."""
     at += 1
     while at < len(tree):
         tree[at] += change
@@ -38,7 +39,25 @@ def _find(tree, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(cache=True, nogil=True)
-def kth_values(  # noqa: C901, PLR0917  a layout is six arrays
+def standing_at(tree, total, share, how):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the places of the values that stand at a share of all, as `kth_values` says.
+
+    The second is -1 but where the share may lie between two.
+    """
+    if how == 0:
+        return _find(tree, 0), -1, 0.0
+    if how == 1:
+        return _find(tree, total - 1), -1, 0.0
+    if how == 3:
+        whole = share[0] * (total - 1) // share[1]
+        rest = share[0] * (total - 1) % share[1] / share[1]
+        return _find(tree, whole), _find(tree, min(whole + 1, total - 1)), rest
+    wanted = max(-(-share[0] * total // share[1]) - 1, 0)
+    return _find(tree, wanted if how == 2 else total - 1 - wanted), -1, 0.0
+
+
+@njit(cache=True, nogil=True)
+def kth_values(  # noqa: PLR0917  a layout is six arrays
     value_begins: Ints,
     base: Ints,
     entry_begins: Ints,
@@ -82,25 +101,13 @@ def kth_values(  # noqa: C901, PLR0917  a layout is six arrays
                 tree[parent] += tree[at]
         for entry in range(entry_begins[group], entry_begins[group + 1]):
             for event in range(event_begins[entry], event_begins[entry + 1]):
-                _add(tree, events[event] - first, changes[event])
+                add_to_tree(tree, events[event] - first, changes[event])
                 total += changes[event]
             if total <= 0:
                 continue
-            if how == 0:
-                lower[entry] = first + _find(tree, 0)
-            elif how == 1:
-                lower[entry] = first + _find(tree, total - 1)
-            elif how == 2:
-                wanted = -(-share[0] * total // share[1]) - 1
-                lower[entry] = first + _find(tree, max(wanted, 0))
-            elif how == 4:
-                wanted = -(-share[0] * total // share[1]) - 1
-                lower[entry] = first + _find(tree, total - 1 - max(wanted, 0))
-            else:
-                whole = share[0] * (total - 1) // share[1]
-                lower[entry] = first + _find(tree, whole)
-                upper[entry] = first + _find(tree, min(whole + 1, total - 1))
-                between[entry] = share[0] * (total - 1) % share[1] / share[1]
+            one, other, between[entry] = standing_at(tree, total, share, how)
+            lower[entry] = first + one
+            upper[entry] = first + other if other >= 0 else -1
     return lower, upper, between
 
 

@@ -40,12 +40,16 @@ _UNITS = """
     DAYS WEEK WEEKS MONTH MONTHS YEAR YEARS
 """
 _FUNCTIONS = """
-    abs array_agg avg ceil char_length coalesce concat contains count date_add date_diff date_trunc
-    dateadd datediff day dayofweek dayofyear ends_with epoch exp first floor greatest hour if iif
-    is_nan last least left length ln log10 lower lpad ltrim max median min minute mod month nullif
-    percentile_cont percentile_disc position power quarter regexp_extract regexp_replace replace
-    reverse right round rpad rtrim second sign split_part sqrt starts_with stddev_pop stddev_samp
-    strftime strpos substring sum time_bucket to_timestamp trim upper var_pop var_samp week year
+    abs acos any_value arg_max arg_min array_agg asin atan atan2 avg bool_and bool_or ceil ceiling
+    char_length coalesce concat concat_ws contains cos count count_if date_add date_diff date_part
+    date_trunc dateadd datediff day dayname dayofweek dayofyear degrees ends_with epoch epoch_ms exp
+    first floor greatest hour if ifnull iif instr is_nan isodow last last_day least left length ln
+    log10 log2 lower lpad ltrim make_date max max_by median min min_by minute mod month monthname
+    nullif nvl percentile_cont percentile_disc position pow power quantile quarter radians
+    regexp_extract regexp_like regexp_matches regexp_replace repeat replace reverse right round rpad
+    rtrim second sign sin split_part sqrt starts_with stddev stddev_pop stddev_samp strftime strpos
+    substr substring sum tan time_bucket to_timestamp trim trunc upper var_pop var_samp variance
+    week year
 """
 
 KEYWORDS = frozenset(_KEYWORDS.split())

@@ -31,6 +31,7 @@ Item = TypeVar("Item")
 STREAMS = ("ISTREAM", "DSTREAM", "RSTREAM")
 
 _CASTS = ("CAST", "TRY_CAST")
+_TRIMS = {"BOTH": "TRIM", "LEADING": "LTRIM", "TRAILING": "RTRIM"}
 _CONSTANTS = (TokenType.STRING, TokenType.NUMBER, TokenType.HEX_STRING)
 _NO_TOKEN = Token(TokenType.SENTINEL, "")
 
@@ -58,6 +59,7 @@ class CqlParser(Parser):
         "EXTRACT": lambda self: self._parse_extract_call(),
         "SUBSTRING": lambda self: self._parse_worded_call("SUBSTRING", "FROM", "FOR"),
         "POSITION": lambda self: self._parse_position_call(),
+        "TRIM": lambda self: self._parse_trim_call(),
     }
     NO_PAREN_FUNCTION_PARSERS: ClassVar = {"CASE": lambda self: self._parse_case()}
     NO_PAREN_FUNCTIONS: ClassVar = {
@@ -175,6 +177,22 @@ class CqlParser(Parser):
             rest = self._parse_csv(self._parse_disjunction) if self._match(TokenType.COMMA) else []
             return _call("POSITION", *([first] if first else []), *rest)
         return _call("POSITION", first, self._operand())
+
+    def _parse_trim_call(self) -> exp.Expr:
+        """Read `TRIM(LEADING a FROM b)`, which means `LTRIM(b, a)`."""
+        side = self._curr.text.upper()
+        if side not in _TRIMS or self._next.token_type in (TokenType.COMMA, TokenType.R_PAREN):
+            return self._trimmed("TRIM")
+        self._advance()
+        return self._trimmed(_TRIMS[side])
+
+    def _trimmed(self, name: str) -> exp.Expr:
+        if self._match(TokenType.FROM):
+            return _call(name, self._operand())
+        arguments = self._parse_csv(self._parse_disjunction)
+        if len(arguments) == 1 and self._match(TokenType.FROM):
+            return _call(name, self._operand(), *arguments)
+        return _call(name, *arguments)
 
     def _parse_extract_call(self) -> exp.Expr:
         """Read `EXTRACT(year FROM a)`, which means `EXTRACT('year', a)`."""

@@ -63,10 +63,10 @@ _HINTS: dict[type[exp.Expr], str] = {
     exp.IntDiv: "The quotient of two integers, a / b, is an integer.",
 }
 _AGGREGATES = """
-    any_value approx_count_distinct array_agg avg bool_and bool_or corr count count_if covar_pop
-    covar_samp first_value group_concat last_value lag lead listagg max median min mode ntile
-    percentile_cont percentile_disc quantile rank dense_rank row_number stddev stddev_pop
-    stddev_samp string_agg sum var_pop var_samp variance
+    any_value approx_count_distinct arg_max arg_min array_agg avg bool_and bool_or corr count
+    count_if covar_pop covar_samp dense_rank first_value group_concat lag last_value lead listagg
+    max max_by median min min_by mode ntile percentile_cont percentile_disc quantile rank row_number
+    stddev stddev_pop stddev_samp string_agg sum var_pop var_samp variance
 """
 AGGREGATES = frozenset(_AGGREGATES.split())
 

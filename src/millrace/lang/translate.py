@@ -60,8 +60,9 @@ _OPERATIONS: dict[type[exp.Expr], Operation] = {
     exp.DPipe: "||",
 }
 _INSTANTS = ("date", "timestamp")
-_PARTS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "epoch")
+_PARTS = ("year", "quarter", "month", "week", "day", "isodow", "hour", "minute", "second", "epoch")
 _EXTRACTED = {**{each: each for each in _PARTS}, "dow": "dayofweek", "doy": "dayofyear"}
+_MATCHING = ("regexp_like", "regexp_matches")
 
 
 class Translator(Leaves):
@@ -102,6 +103,10 @@ class Translator(Leaves):
         return self.expression(node.this)
 
     def _compare(self, node: exp.Binary) -> Expression:
+        if isinstance(node.args["this"], exp.Tuple) and isinstance(node, exp.EQ | exp.NEQ):
+            only(node, self._source, "this", "expression")
+            equal = self._equal_rows(node.args["this"], node.args["expression"])
+            return equal if isinstance(node, exp.EQ) else Not(self._noted(equal, node))
         left, right = self._sides(node)
         return Compare(COMPARISONS[type(node)], left, right)
 
@@ -211,7 +216,19 @@ class Translator(Leaves):
         only(node, self._source, "this", "expressions")
         if not node.expressions:
             raise self._fault(node, "IN has nothing to choose from", hint="List the values.")
+        if isinstance(node.this, exp.Tuple):
+            rows = [self._equal_rows(node.this, each) for each in node.expressions]
+            return self._tree(Either, rows, node)
         return In(self.expression(node.this), self._options(node.expressions))
+
+    def _equal_rows(self, row: exp.Tuple, other: exp.Expr) -> Expression:
+        """Return whether two rows of values are equal, which they are value by value."""
+        width = len(row.expressions)
+        if not isinstance(other, exp.Tuple) or len(other.expressions) != width:
+            hint = f"Write {width} values in brackets."
+            raise self._fault(other, f"a row of {width} values is compared with another", hint=hint)
+        pairs = zip(self._all(row.expressions), self._all(other.expressions), strict=True)
+        return self._tree(Both, [self._noted(Compare("=", *each), other) for each in pairs], other)
 
     def _options(self, nodes: list[exp.Expr]) -> tuple[Expression, ...]:
         if len(nodes) == 1 and isinstance(nodes[0], exp.Placeholder):
@@ -233,9 +250,14 @@ class Translator(Leaves):
         return self._like(like, escape.this)
 
     def _matches(self, node: exp.RegexpLike | exp.RegexpILike) -> Expression:
-        operand, pattern = self._sides(node)
+        ignore_case = isinstance(node, exp.RegexpILike)
+        return self._matching(*self._sides(node), ignore_case=ignore_case)
+
+    def _matching(
+        self, operand: Expression, pattern: Expression, *, ignore_case: bool = False
+    ) -> Expression:
         self.notes.pin(pattern)  # it is compiled when the query is bound
-        return Matches(operand, pattern, ignore_case=isinstance(node, exp.RegexpILike))
+        return Matches(operand, pattern, ignore_case=ignore_case)
 
     # ---- functions ------------------------------------------------------------------------------
 
@@ -272,15 +294,20 @@ class Translator(Leaves):
             raise self._fault(node, f"{name.upper()} is not known here", hint=hint)
         if name == "extract":
             return self._extract(*node.expressions)
+        if name == "date_part" and len(node.expressions) == 2 and _is_text(node.expressions[0]):
+            return self._extract(*node.expressions)
+        if name in _MATCHING and len(node.expressions) == 2:
+            return self._matching(*self._all(node.expressions))
         if name in _INSTANTS and len(node.expressions) == 1:
             return Cast(self.expression(node.expressions[0]), name)
         return Call(name, self._all(node.expressions))
 
     def _extract(self, unit: exp.Expr, operand: exp.Expr) -> Expression:
-        if unit.name not in _EXTRACTED:
+        word = unit.name.lower()
+        if word not in _EXTRACTED:
             known = f"EXTRACT knows {listed(_EXTRACTED)}."
             raise self._fault(unit, f'"{unit.name}" cannot be extracted', detail=known)
-        return Call(_EXTRACTED[unit.name], (self.expression(operand),))
+        return Call(_EXTRACTED[word], (self.expression(operand),))
 
     # ---- the small print ------------------------------------------------------------------------
 
@@ -309,6 +336,10 @@ def _left_spine(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
 
 def _is_null(node: Expression) -> bool:
     return isinstance(node, Literal) and node.value is None
+
+
+def _is_text(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def _is_constant(node: Expression) -> bool:

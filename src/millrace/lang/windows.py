@@ -1,6 +1,6 @@
 """Windows: what stands in square brackets behind a stream.
 
-    [NOW]  [ROWS UNBOUNDED]  [ROWS n SLIDE m]  [PARTITION BY a, b ROWS n SLIDE m]
+    [NOW]  [ROWS UNBOUNDED SLIDE m]  [ROWS n SLIDE m]  [PARTITION BY a, b ROWS n SLIDE m]
     [RANGE UNBOUNDED SLIDE 1 hour]  [RANGE 10 minutes SLIDE 1 minute]  [RANGE INTERVAL '10' MINUTE]
     [BEGIN TIMESTAMP '2024-05-01' END NOW]  [BEGIN NOW - 1 hour END NOW - 5 minutes]
 
@@ -109,9 +109,9 @@ def _window_words(cursor: Cursor) -> CqlWindow:
     if not cursor.accept("ROWS"):
         message = '"ROWS" was expected here' if by else "a window was expected here"
         cursor.fail(message, hint="Write NOW, ROWS n, RANGE duration or PARTITION BY c ROWS n.")
-    if by is None and cursor.accept("UNBOUNDED"):
-        return CqlWindow(kind="ROWS")
-    size = _parameter(cursor) or cursor.integer("ROWS")
+    size = None
+    if not cursor.accept("UNBOUNDED"):
+        size = _parameter(cursor) or cursor.integer("ROWS")
     slide = cursor.integer("SLIDE") if cursor.accept("SLIDE") else None
     kind = "PARTITION" if by else "ROWS"
     return CqlWindow(kind=kind, size=size, slide=slide, by=list(by) if by else None)

@@ -64,7 +64,7 @@ def ordered_by(table: pa.Table, first: Sequence[str]) -> pa.Table:
     compared in the others: 500,000 rows take 0.1 s instead of 0.5 s. Those that are in order stay.
     """
     leading = [table.column(name).to_numpy() for name in first]
-    if _ascending(leading, table.num_rows):
+    if in_order(leading):
         return table
     order = np.lexsort(leading[::-1])
     tied = np.ones(max(len(order) - 1, 0), np.bool_)
@@ -79,11 +79,12 @@ def ordered_by(table: pa.Table, first: Sequence[str]) -> pa.Table:
     return table.take(pa.array(order))
 
 
-def _ascending(columns: Sequence[np.ndarray], n_rows: int) -> bool:
-    """Say whether each row is before the next by some columns."""
-    before = np.zeros(max(n_rows - 1, 0), np.bool_)
+def in_order(columns: Sequence[np.ndarray]) -> bool:
+    """Say whether each row is before the next by some columns, the first of them first."""
+    before = np.zeros(max(len(columns[0]) - 1, 0), np.bool_)
     for values in columns:
-        if np.any((values[1:] < values[:-1]) & ~before):
+        descends = values[1:] < values[:-1]
+        if descends.any() and (descends & ~before).any():
             return False
         before |= values[1:] > values[:-1]
     return bool(before.all())

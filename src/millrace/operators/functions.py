@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pyarrow.compute as pc
@@ -13,7 +14,7 @@ from millrace.operators.arithmetic import compute
 from millrace.operators.cast import cast
 from millrace.operators.compare import as_type, compare
 from millrace.operators.vectors import Datum, null
-from millrace.plan.types import BOOLEAN, common_type
+from millrace.plan.types import BOOLEAN, DOUBLE, common_type
 
 
 def _mixed(*data: Datum) -> list[Datum]:
@@ -21,6 +22,10 @@ def _mixed(*data: Datum) -> list[Datum]:
     target = common_type([each.type for each in data])
     assert target is not None, "the binder lets only arguments through that mix"
     return [cast(each, target) for each in data]
+
+
+def _coalesce(*data: Datum) -> Datum:
+    return pc.coalesce(*_mixed(*data))
 
 
 def _choose(condition: Datum, one: Datum, other: Datum) -> Datum:
@@ -37,22 +42,41 @@ def _negative_or_zero(number: Datum) -> Datum:
     return pc.less_equal(number, 0.0)
 
 
+def _beyond_one(number: Datum) -> Datum:
+    return pc.greater(pc.abs(number), 1.0)
+
+
 FUNCTIONS: dict[str, Callable[..., Datum]] = {
     "abs": numbers.absolute,
     "sign": numbers.sign,
     "floor": numbers.floor,
     "ceil": numbers.ceil,
+    "ceiling": numbers.ceil,
+    "trunc": numbers.trunc,
     "round": numbers.rounded,
     "sqrt": numbers.defined(pc.sqrt, lambda number: pc.less(number, 0.0)),
     "ln": numbers.defined(pc.ln, _negative_or_zero),
+    "log2": numbers.defined(pc.log2, _negative_or_zero),
     "log10": numbers.defined(pc.log10, _negative_or_zero),
     "exp": numbers.defined(pc.exp),
+    "sin": numbers.defined(pc.sin, pc.is_inf),
+    "cos": numbers.defined(pc.cos, pc.is_inf),
+    "tan": numbers.defined(pc.tan, pc.is_inf),
+    "asin": numbers.defined(pc.asin, _beyond_one),
+    "acos": numbers.defined(pc.acos, _beyond_one),
+    "atan": numbers.defined(pc.atan),
+    "atan2": lambda *data: pc.atan2(*(as_type(each, DOUBLE) for each in data)),
+    "degrees": numbers.defined(lambda number: pc.multiply(number, 180 / math.pi)),
+    "radians": numbers.defined(lambda number: pc.multiply(number, math.pi / 180)),
     "power": numbers.power,
+    "pow": numbers.power,
     "mod": lambda one, two: compute("%", one, two),
     "is_nan": numbers.is_nan,
     "greatest": lambda *data: numbers.extreme(greatest=True)(*_mixed(*data)),
     "least": lambda *data: numbers.extreme(greatest=False)(*_mixed(*data)),
-    "coalesce": lambda *data: pc.coalesce(*_mixed(*data)),
+    "coalesce": _coalesce,
+    "ifnull": _coalesce,
+    "nvl": _coalesce,
     "nullif": _nullif,
     "if": _choose,
     "iif": _choose,
@@ -65,16 +89,20 @@ FUNCTIONS: dict[str, Callable[..., Datum]] = {
     "ltrim": text.trimming(pc.utf8_ltrim),
     "rtrim": text.trimming(pc.utf8_rtrim),
     "substring": text.substring,
+    "substr": text.substring,
     "left": text.left,
     "right": text.right,
+    "repeat": text.repeat,
     "replace": text.replace,
     "starts_with": text.searching(pc.starts_with),
     "ends_with": text.searching(pc.ends_with),
     "contains": text.searching(pc.match_substring),
     "strpos": text.strpos,
+    "instr": text.strpos,
     "position": lambda part, whole: text.strpos(whole, part),
     "split_part": text.split_part,
     "concat": text.concat,
+    "concat_ws": text.concat_ws,
     "lpad": text.padding(before=True),
     "rpad": text.padding(before=False),
     "regexp_replace": text.regexp_replace,
@@ -85,7 +113,12 @@ FUNCTIONS: dict[str, Callable[..., Datum]] = {
     "week": time.part(pc.iso_week),
     "day": time.part(pc.day),
     "dayofweek": time.part(time.day_of_week),
+    "isodow": time.part(time.weekday),
     "dayofyear": time.part(pc.day_of_year),
+    "dayname": time.dayname,
+    "monthname": time.monthname,
+    "last_day": time.last_day,
+    "make_date": time.make_date,
     "hour": time.part(pc.hour),
     "minute": time.part(pc.minute),
     "second": time.part(pc.second),
@@ -97,5 +130,6 @@ FUNCTIONS: dict[str, Callable[..., Datum]] = {
     "time_bucket": time.time_bucket,
     "to_timestamp": time.to_timestamp,
     "epoch": time.epoch,
+    "epoch_ms": time.epoch_ms,
     "strftime": time.strftime,
 }

@@ -58,6 +58,15 @@ def ceil(number: Datum) -> Datum:
     return _whole(number, np.ceil, lambda digits, unit: -(-digits // unit))
 
 
+def trunc(number: Datum) -> Datum:
+    """Return the whole number that is left without the digits behind the point."""
+    return _whole(
+        number,
+        np.trunc,
+        lambda digits, unit: np.where(digits < 0, -(-digits // unit), digits // unit),
+    )
+
+
 def _whole(
     number: Datum,
     of_doubles: Callable[[NDArray[np.float64]], NDArray[np.float64]],

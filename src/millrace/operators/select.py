@@ -14,7 +14,7 @@ from millrace.operators.evaluate import Function, Memo, Parameters, evaluate
 from millrace.operators.vectors import as_array
 from millrace.plan.nodes import Selection
 
-__all__ = ["Function", "matching", "project"]
+__all__ = ["Function", "matching", "outputs", "project"]
 
 
 def matching(
@@ -44,9 +44,23 @@ def project(
     memo: Memo | None = None,
 ) -> pa.RecordBatch:
     """Compute the selection's outputs over rows that satisfied its condition."""
+    columns = outputs(selection, rows, schema, functions, parameters, memo=memo)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def outputs(
+    selection: Selection,
+    rows: pa.RecordBatch,
+    schema: pa.Schema,
+    functions: Mapping[str, Function],
+    parameters: Parameters | None = None,
+    *,
+    memo: Memo | None = None,
+) -> list[pa.Array]:
+    """Compute what `project` does, as columns one by one."""
     columns = []
     for output, field in zip(selection.outputs, schema, strict=True):
         value = evaluate(output.value, rows, functions, parameters, memo=memo)
         array = as_array(value, rows.num_rows)
         columns.append(array if array.type == field.type else array.cast(field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return columns

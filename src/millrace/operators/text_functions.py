@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from millrace.operators.compare import as_type
 from millrace.operators.text_slices import Characters, character_at, slice_rows
-from millrace.operators.vectors import Datum, Vector, by_distinct, elementwise, vector
+from millrace.operators.vectors import Datum, Vector, by_distinct, elementwise, masked, vector
 from millrace.plan.patterns import regex_fault
 from millrace.plan.types import BIGINT, BOOLEAN, TEXT
 
 LONGEST_PADDING = 10_000
-"""To more characters than this, lpad and rpad return NULL."""
+"""To more characters than this, lpad, rpad and repeat return NULL."""
 
 
 def texts(*data: Datum) -> tuple[Datum, ...]:
@@ -83,6 +83,14 @@ def concat(*parts: Datum) -> Datum:
     )
 
 
+def concat_ws(separator: Datum, *parts: Datum) -> Datum:
+    """Join texts with another text between them; those that are NULL are left out."""
+    between, found, *others = texts(separator, *parts)
+    for each in others:  # what Arrow's own joining skips may be a whole row
+        found = pc.coalesce(pc.binary_join_element_wise(found, each, between), found, each)
+    return masked(pc.coalesce(found, ""), pc.is_null(between))
+
+
 def _numbers(datum: Datum) -> Vector:
     return vector(as_type(datum, BIGINT))
 
@@ -132,6 +140,19 @@ def right(text: Datum, n_characters: Datum) -> Datum:
         return slice_rows(rows, first, lengths, _valid(count, rows=rows))
 
     return elementwise(cut, *texts(text), n_characters)
+
+
+def repeat(text: Datum, n_times: Datum) -> Datum:
+    """Return a text so many times."""
+
+    def write(rows: pa.Array, counts: pa.Array) -> pa.Array:
+        count = _numbers(counts)
+        lengths = np.maximum(Characters.of(rows).lengths, 1)
+        valid = _valid(count, rows=rows) & (count.values <= LONGEST_PADDING // lengths)
+        times = np.where(valid, np.maximum(count.values, 0), 0)
+        return pc.binary_repeat(rows, pa.array(times, mask=~valid))
+
+    return elementwise(write, *texts(text), n_times)
 
 
 def padding(*, before: bool) -> Callable[..., Datum]:

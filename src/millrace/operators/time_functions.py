@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -14,7 +14,7 @@ from millrace.operators.cast import cast
 from millrace.operators.vectors import Datum, by_distinct, datum_of, elementwise, vector
 from millrace.plan.patterns import format_fault
 from millrace.plan.signatures import UNITS
-from millrace.plan.types import BIGINT, DOUBLE, TEXT
+from millrace.plan.types import BIGINT, DATE, DOUBLE, TEXT
 from millrace.schema import TIMESTAMP
 from millrace.time import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 
@@ -34,6 +34,12 @@ _SIZES = {
     "microsecond": 1,
 }
 _MONTHS = {"year": 12, "quarter": 3, "month": 1}
+# English, whatever the locale of the machine.
+_DAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTH_NAMES = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
 
 
 def part(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]:
@@ -46,6 +52,58 @@ def part(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]:
 def day_of_week(rows: pa.Array) -> pa.Array:
     """Number the days of the week from Sunday, which is 0."""
     return pc.day_of_week(rows, count_from_zero=True, week_start=7)
+
+
+def weekday(rows: pa.Array) -> pa.Array:
+    """Number the days of the week from Monday, which is 1."""
+    return pc.day_of_week(rows, count_from_zero=False, week_start=1)
+
+
+def dayname(instant: Datum) -> Datum:
+    """Return the English name of the day."""
+    return _name(part(weekday)(instant), _DAY_NAMES)
+
+
+def monthname(instant: Datum) -> Datum:
+    """Return the English name of the month."""
+    return _name(part(pc.month)(instant), _MONTH_NAMES)
+
+
+def _name(number: Datum, names: Sequence[str]) -> Datum:
+    words = pa.array(names)
+    return elementwise(lambda rows: words.take(pc.subtract(rows, 1)), number)
+
+
+def last_day(instant: Datum) -> Datum:
+    """Return the last day of the month in which an instant lies."""
+
+    def find(rows: pa.Array) -> pa.Array:
+        times = vector(rows)
+        months = (times.values // DAY).astype("datetime64[D]").astype("datetime64[M]")
+        days = (months + 1).astype("datetime64[D]").astype(np.int64) - 1
+        return _dates(days, rows.is_valid().to_numpy(zero_copy_only=False))
+
+    return elementwise(find, _micros(instant))
+
+
+def make_date(year: Datum, month: Datum, day: Datum) -> Datum:
+    """Return the day of a year, a month and a day; NULL if there is none."""
+
+    def make(*columns: pa.Array) -> pa.Array:
+        years, months, days = (vector(each.cast(BIGINT)).values for each in columns)
+        there = (years >= 1) & (years <= 9999) & (months >= 1) & (months <= 12)
+        there &= (days >= 1) & (days <= 31)
+        number = np.where(there, (years - 1970) * 12 + months - 1, 0)
+        begins, ends = (
+            each.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+            for each in (number, number + 1)
+        )
+        found = begins + np.where(there, days, 1) - 1
+        for each in columns:
+            there &= each.is_valid().to_numpy(zero_copy_only=False)
+        return _dates(found, there & (found < ends))
+
+    return elementwise(make, year, month, day)
 
 
 def date_trunc(unit: Datum, instant: Datum) -> Datum:
@@ -124,6 +182,16 @@ def epoch(instant: Datum) -> Datum:
     return pc.divide(_micros(instant).cast(DOUBLE, safe=False), float(SECOND))
 
 
+def epoch_ms(instant: Datum) -> Datum:
+    """Return how many whole milliseconds an instant is after 1970."""
+
+    def count(rows: pa.Array) -> pa.Array:
+        valid = rows.is_valid().to_numpy(zero_copy_only=False)
+        return datum_of(vector(rows).values // MILLISECOND, valid, BIGINT)
+
+    return elementwise(count, _micros(instant))
+
+
 def strftime(instant: Datum, pattern: Datum) -> Datum:
     """Print an instant by a pattern such as '%Y-%m-%d %H:%M:%S'."""
 
@@ -151,6 +219,10 @@ def _both_valid(pairs: pa.StructArray) -> Bools:
     one, other = (each.is_valid().to_numpy(zero_copy_only=False) for each in pairs.flatten())
     valid: Bools = one & other
     return valid
+
+
+def _dates(days: Ints, valid: Bools) -> pa.Array:
+    return datum_of(days, valid, BIGINT).cast(pa.int32()).cast(DATE)
 
 
 def _instants(micros: Ints, valid: Bools) -> pa.Array:

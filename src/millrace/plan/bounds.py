@@ -6,9 +6,11 @@ and more (after Babu and Widom, "Continuous queries over data streams", 2001, wh
 of a query's memory whether it is empty, bounded or not).
 
     selections, projections, UNION ALL, ISTREAM      remember nothing of it
-    GROUP BY with counts and sums, DISTINCT          remember each group, each different row
-    joins, EXCEPT, INTERSECT, ORDER BY ... LIMIT,
-    subqueries, and aggregates of single values      remember the rows
+    GROUP BY, DISTINCT, UNION, EXCEPT, INTERSECT,
+    count(DISTINCT ...), PARTITION BY ... ROWS n     remember each group, each different value
+    min and max of what may go again                 remember each different value, too
+    joins, ORDER BY ... LIMIT, subqueries,
+    and other aggregates of single values            remember the rows
 
 The first are as they should be, the second are allowed and said, the third are refused unless the
 user says that they may.
@@ -20,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
+from millrace.plan.growth import monotonic
 from millrace.plan.relations import (
     Asked,
     Combined,
@@ -72,8 +75,10 @@ def _growths(node: Relation | Stream) -> Iterator[Growth]:  # noqa: C901  a case
             yield from _growths(relation)
             if kind == "rstream":
                 yield from _remembered("RSTREAM", "with rows", relation)
-        case Windowed(stream, _, _):
+        case Windowed(stream, window, _):
             yield from _growths(stream)
+            if window.by:
+                yield Growth("PARTITION BY", "with values", _name(stream))
         case Filter() | Project() | Hop():
             yield from _growths(node.input)
         case Distinct(given):
@@ -109,12 +114,13 @@ def _paired(node: Join | Combined) -> Iterator[Growth]:
 def _grouped(node: Group) -> Iterator[Growth]:
     yield from _remembered("GROUP BY", "with values", node.input) if node.keys else ()
     for each in node.aggregates:
-        single = each.distinct or each.kind not in (*_ADDED, *_EXTREMES)
-        if single and not (each.distinct and each.kind in _EXTREMES):
-            word = f"{each.kind}(DISTINCT ...)" if each.distinct else each.kind
-            yield from _remembered(
-                word, "with values" if each.distinct else "with rows", node.input
-            )
+        if each.kind in _EXTREMES:
+            if not monotonic(node.input):  # the next one has to be known when one goes
+                yield from _remembered(each.kind, "with values", node.input)
+        elif each.distinct:
+            yield from _remembered(f"{each.kind}(DISTINCT ...)", "with values", node.input)
+        elif each.kind not in _ADDED:
+            yield from _remembered(each.kind, "with rows", node.input)
 
 
 def _remembered(operator: str, grows: Grows, node: Relation) -> Iterator[Growth]:

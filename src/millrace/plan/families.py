@@ -43,6 +43,7 @@ from millrace.plan.levels import (
     BIRTH,
     BIRTHS,
     BIRTHS_AS,
+    ELEMENT,
     QUERIES,
     QUERIES_AS,
     QUERY,
@@ -77,7 +78,7 @@ from millrace.plan.scopes import column_names
 
 _QUERY_KEY, _QUERY_BIRTH = f"{QUERIES_AS}.{QUERY}", f"{QUERIES_AS}.{BIRTH}"
 _BIRTH_KEY = f"{BIRTHS_AS}.{BIRTH}"
-_ELEMENT, _NOW = "#e", Window("range", 0)
+_NOW = Window("range", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +192,8 @@ class Families:
         name = node.stream.name
         order = [*self.orders.get(name, ())]
         order += [each for each in self.declared.streams[name].names if each not in order]
-        values = {each: Column(f"{_ELEMENT}.{each}") for each in order}
-        return StreamOf("rstream", _project(Windowed(node.stream, _NOW, _ELEMENT), (), values))
+        values = {each: Column(f"{ELEMENT}.{each}") for each in order}
+        return StreamOf("rstream", _project(Windowed(node.stream, _NOW, ELEMENT), (), values))
 
     # ---- joins and groups ------------------------------------------------------------------------
 

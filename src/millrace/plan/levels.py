@@ -37,9 +37,11 @@ QUERIES, BIRTHS = "#queries", "#births"
 QUERY, BIRTH = "qid", "birth"
 SEEN_FROM = "#birth"
 """The column of an element that says for which birth it is."""
+CAME = "#came"
+"""The column of an element that says in which epoch it has come, where queries look at that."""
 BIRTHS_SCHEMA = Schema((Field(BIRTH, pa.int64()),))
-QUERIES_AS, BIRTHS_AS = "#q", "#b"
-"""What the tables are called in plans."""
+QUERIES_AS, BIRTHS_AS, ELEMENT = "#q", "#b", "#e"
+"""What the tables are called in plans, and an element that is joined with queries by itself."""
 GREATEST_SIZE = 2**60
 """How large a window may be by a parameter, so that instants stay within 64 bits."""
 
@@ -115,7 +117,8 @@ def parameters_in(plan: Relation | Stream) -> Iterator[int]:
 def sizes_in(plan: Relation | Stream) -> Iterator[tuple[str, int, int]]:
     """Yield the parameters of a family's plan that are sizes of windows, and their bounds.
 
-    A parameter is named by its column in the table of queries; the bounds are included.
+    A parameter, or what stands for it in a plan that is joined with queries, is named by its column
+    in the table of queries; the bounds are included.
     """
     for node in relations_in(plan):
         match node:
@@ -123,6 +126,10 @@ def sizes_in(plan: Relation | Stream) -> Iterator[tuple[str, int, int]]:
                 unit = 1
             case Windowed(_, Window(kind, Arithmetic("*", Column(name), Literal(int(unit))))):
                 pass
+            case Windowed(_, Window(kind, Parameter(number))):
+                name, unit = f"p{number}", 1
+            case Windowed(_, Window(kind, Arithmetic("*", Parameter(number), Literal(int(unit))))):
+                name = f"p{number}"
             case _:
                 continue
         yield name.removeprefix(f"{QUERIES_AS}."), int(kind == "rows"), GREATEST_SIZE // unit

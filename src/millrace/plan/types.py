@@ -25,6 +25,7 @@ Kind: TypeAlias = OneOf[
 NUMBERS: frozenset[Kind] = frozenset({"integer", "decimal", "floating"})
 INSTANTS: frozenset[Kind] = frozenset({"date", "timestamp"})
 BIGINT, DOUBLE, TEXT, BOOLEAN = pa.int64(), pa.float64(), pa.string(), pa.bool_()
+DATE = pa.date32()
 
 _TESTS: tuple[tuple[Callable[[pa.DataType], bool], Kind], ...] = (
     (tests.is_null, "null"),

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from millrace.connectors.sinks.sink import FanOut
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.results import shown
+from millrace.engine.results import shown, told
 from millrace.engine.stores import answer_store, store_specs_of, tells_queries_apart
 from millrace.operators.select import Function
 from millrace.reading.asking import standing_ids
 from millrace.reading.found_anew import answers_found_anew
 from millrace.reading.gathered import gathered_answers
 from millrace.reading.window import Instant, times_of
-from millrace.state.manifest import Manifest
+from millrace.state.manifest import Manifest, Run
 from millrace.state.merge import EPOCH, with_epoch
 from millrace.state.root import Root
 from millrace.state.run import Range, read_piece
@@ -50,11 +51,13 @@ def answers(  # noqa: PLR0913  a window has as many words as in SQL
         The registered functions, if answers are computed when they are read.
     """
     times = times_of(manifest, feed, begin, end)
-    table = kept_answers(root, manifest, feed, qid, first=first, times=times, functions=functions)
+    table = kept_answers(
+        root, manifest, feed, qid, first=first, times=times, last=last, functions=functions
+    )
     return table if last is None else table.slice(max(table.num_rows - last, 0))
 
 
-def kept_answers(
+def kept_answers(  # noqa: PLR0913  a window has as many words as in SQL
     root: Root,
     manifest: Manifest,
     feed: FeedSpec,
@@ -63,19 +66,26 @@ def kept_answers(
     first: int,
     times: Range,
     functions: Mapping[str, Function] | None,
+    last: int | None = None,
 ) -> pa.Table:
-    """Return the answers of some times, in whatever way they are kept."""
+    """Return the answers of some times, in whatever way they are kept.
+
+    If only the `last` are wanted, of those before them some may be missing.
+    """
     if feed.policy == "eager":
-        stored = stored_answers(root, manifest, feed, qid, first=first, times=times)
+        stored = stored_answers(root, manifest, feed, qid, first=first, times=times, last=last)
+        tables = [each for each in stored if each.num_rows]
     else:
         read = gathered_answers if feed.policy == "lazy" else answers_found_anew
         qids = None if qid is None else np.array([qid], np.uint64)
-        stored = read(root, manifest, feed, qids, first=first, times=times, functions=functions)
-    tables = [each for each in stored if each.num_rows]
+        found = read(root, manifest, feed, qids, first=first, times=times, functions=functions)
+        parts = [each for each in found if len(each["_key"])]
+        if len(parts) == 1:
+            return told(parts[0], no_answers(feed, "rows").schema, several=feed.shared)
+        tables = [pa.table(each) for each in parts]
     if not tables:
         return no_answers(feed, "rows")
-    whole = pa.concat_tables(tables)
-    return shown(whole, several=feed.shared)
+    return shown(pa.concat_tables(tables), several=feed.shared)
 
 
 def stored_answers(
@@ -86,15 +96,17 @@ def stored_answers(
     *,
     first: int,
     times: Range,
+    last: int | None = None,
 ) -> Iterator[pa.Table]:
-    """Yield answers that are stored as rows of their own."""
+    """Yield answers that are stored as rows of their own; all runs of them, or the newest."""
     state = manifest.stores.get(answer_store(feed, "rows"))
     keys = None if qid is None else (qid, qid + 1)
     alive = None
     if qid is None and feed.shared and feed.retain is not None and feed.plan is None:
         alive = standing_ids(root, manifest, feed)
-    for run in () if state is None else state.runs:
-        for piece in run.pieces if run.epoch >= first else ():
+
+    def rows_of(run: Run) -> Iterator[pa.Table]:
+        for piece in run.pieces:
             if piece.min_time >= times[1] or piece.max_time < times[0]:
                 continue
             rows = with_epoch(read_piece(root, piece, keys=keys, times=times), run.epoch)
@@ -103,6 +115,33 @@ def stored_answers(
             if alive is not None:
                 rows = rows.filter(pa.array(np.isin(rows.column("_key").to_numpy(), alive)))
             yield rows
+
+    runs = [run for run in (() if state is None else state.runs) if run.epoch >= first]
+    if last is not None and last > 0:
+        yield from _newest(runs, rows_of, last)
+    else:
+        for run in runs:
+            yield from rows_of(run)
+
+
+def _newest(
+    runs: Sequence[Run], rows_of: Callable[[Run], Iterator[pa.Table]], last: int
+) -> Iterator[pa.Table]:
+    """Yield the rows of as many of the newest runs as hold the last rows, in the order of runs.
+
+    While runs are being merged, epochs of one may be among those of others.
+    """
+    read: dict[int, list[pa.Table]] = {}
+    epochs: list[NDArray[np.int64]] = []
+    n_rows = 0
+    for run in sorted(runs, key=lambda run: run.epoch, reverse=True):
+        if n_rows >= last and run.epoch < np.partition(np.concatenate(epochs), -last)[-last]:
+            break
+        read[run.id] = list(rows_of(run))
+        epochs += [each.column(EPOCH).to_numpy() for each in read[run.id]]
+        n_rows += sum(each.num_rows for each in read[run.id])
+    for run in runs:
+        yield from read.get(run.id, ())
 
 
 @lru_cache(maxsize=10_000)

@@ -25,6 +25,7 @@ from millrace.state.manifest import Manifest
 from millrace.state.root import Root
 
 REMEMBERED = 8
+MOST_ASKED = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +69,18 @@ def asking(
             yield Asking(stored.feed, shown, run.qids[mine], parameters, alike, columns)
 
 
+def asking_one(root: Root, manifest: Manifest, feed: FeedSpec, qid: int) -> tuple[Asking, ...]:
+    """Return what one query asks, nothing if it does not stand; remembered for the next time."""
+    known = _standing(root, manifest, feed.stream).asked
+    found = known.get(qid)
+    if found is None:
+        found = tuple(asking(root, manifest, feed, np.array([qid], np.uint64)))
+        if len(known) >= MOST_ASKED:
+            known.clear()
+        known[qid] = found
+    return found
+
+
 def standing_ids(root: Root, manifest: Manifest, feed: FeedSpec) -> Hashes:
     """Return the ids of a feed's queries that stand."""
     sources = standing(root, manifest, feed.stream)
@@ -77,12 +90,24 @@ def standing_ids(root: Root, manifest: Manifest, feed: FeedSpec) -> Hashes:
 
 def standing(root: Root, manifest: Manifest, stream: str) -> list[Source]:
     """Return the index files over a stream, and who of them was dropped, as of the last epoch."""
+    return _standing(root, manifest, stream).sources
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Standing:
+    """The queries over a stream, and what some of them ask, by their ids."""
+
+    sources: list[Source]
+    asked: dict[int, tuple[Asking, ...]]
+
+
+def _standing(root: Root, manifest: Manifest, stream: str) -> _Standing:
     catalog = manifest.facts.get("catalog")
     place = (root.uri, str(catalog), stream)
     with _lock:
         known = _known.get(place)
     if known is None:
-        known = [] if catalog is None else _read(root, catalog, stream)
+        known = _Standing([] if catalog is None else _read(root, catalog, stream), {})
         with _lock:
             _known[place] = known
             while len(_known) > REMEMBERED:
@@ -90,7 +115,7 @@ def standing(root: Root, manifest: Manifest, stream: str) -> list[Source]:
     return known
 
 
-_known: OrderedDict[tuple[str, str, str], list[Source]] = OrderedDict()
+_known: OrderedDict[tuple[str, str, str], _Standing] = OrderedDict()
 _lock = threading.Lock()
 
 

@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from millrace.connectors.pushed import KEYS, PUSHED
+from millrace.connectors.pushed import PAGES, PUSHED
 from millrace.engine.cursor import CURSORS
 from millrace.engine.local_loop import OFFSETS
 from millrace.engine.publication import CATALOGS, QUERIES
@@ -129,7 +129,7 @@ def _gapless(pushed: dict[str, bytes]) -> bool:
     numbers: dict[str, list[int]] = {}
     for name in pushed:
         folder, _, last = name.rpartition("/")
-        if not folder.endswith(f"/{KEYS}") and last.isdigit():
+        if folder.rpartition("/")[2] not in PAGES and last.isdigit():
             numbers.setdefault(folder, []).append(int(last))
     return all(max(each) - min(each) + 1 == len(each) for each in numbers.values())
 

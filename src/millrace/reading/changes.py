@@ -8,6 +8,7 @@ go on without a gap.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 import pyarrow as pa
 
@@ -52,7 +53,9 @@ def oldest_cursor(manifest: Manifest, feed: FeedSpec) -> int:
     """Return the least cursor with which a reader misses nothing."""
     if feed.plan is None and feed.retain is not None:
         horizon = horizon_of(feed, manifest.facts.get("watermarks", {}))
-        gone = last_expired(manifest.facts.get("spans", {}).get(feed.stream, ()), horizon)
+        kinds = ("spans",) if feed.history is None else ("spans", "past_spans")
+        spans = [manifest.facts.get(kind, {}).get(feed.stream, ()) for kind in kinds]
+        gone = last_expired(chain.from_iterable(spans), horizon)
         return -1 if gone is None else gone
     state = manifest.stores.get(answer_store(feed, "rows"))
     return -1 if state is None else state.dropped_epoch

@@ -79,11 +79,12 @@ def _gathered(
         return
     found = with_rows(root, manifest, feed, pairs, times)
     feeds = {each.name: each for each, _ in subscribers}
-    asked: dict[tuple[str, str], list[Asking]] = {}
+    asked: dict[tuple[str, str, bool], list[Asking]] = {}
     for each in asking(root, manifest, feed, np.unique(found.qids)):
         if each.feed in feeds:
-            answer = str(feeds[each.feed].answer)
-            asked.setdefault((each.alike, answer), []).append(each)
+            mine = feeds[each.feed]
+            place = each.alike, str(mine.answer), mine.history is None
+            asked.setdefault(place, []).append(each)
     for some in asked.values():
         yield from _parted(some, found, feeds, functions)
 
@@ -100,7 +101,7 @@ def _parted(
     whole = some[0] if len(some) == 1 else replace(some[0], qids=qids, parameters=None)
     queries, rows = found.of(qids)
     answers = answered(feeds[some[0].feed], whole, queries, rows, functions)
-    table = shown(answers, several=True)
+    table = shown(pa.table(answers), several=True)
     order = np.argsort(table.column("_query").to_numpy(), kind="stable")
     table = table.take(pa.array(order)).combine_chunks()
     plain = table.drop_columns(["_query"])

@@ -21,7 +21,14 @@ from millrace.index.pieces import pieces
 from millrace.kernels.arrays import Hashes
 from millrace.operators.select import Function, matching
 from millrace.reading.asking import Asking, asking, standing
-from millrace.reading.gathered import about_history, answered, epochs_of, rows_between
+from millrace.reading.gathered import (
+    Answers,
+    about_history,
+    answered,
+    epochs_of,
+    one_batch,
+    rows_between,
+)
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
 from millrace.state.run import Range
@@ -38,7 +45,7 @@ def answers_found_anew(
     first: int,
     times: Range,
     functions: Mapping[str, Function] | None,
-) -> Iterator[pa.Table]:
+) -> Iterator[Answers]:
     """Yield the answers of some queries of a feed, or of all, as stored answers look."""
     rows = rows_between(root, manifest, feed, times)
     if rows is None:
@@ -52,7 +59,7 @@ def answers_found_anew(
             for nth in range(asked.qids.size):
                 found = _matching(asked, nth, rows, functions or {})
                 yield answered(
-                    feed, asked, np.repeat(asked.qids[nth], len(found)), found, functions
+                    feed, asked, np.repeat(asked.qids[nth], len(found)), one_batch(found), functions
                 )
         return
     places, owners = _matched(root, manifest, feed, rows, functions or {})
@@ -62,7 +69,7 @@ def answers_found_anew(
     places, owners = places[stood], owners[stood]
     for asked in asking(root, manifest, feed, qids):
         mine = np.isin(owners, asked.qids)
-        taken = rows.take(pa.array(places[mine]))
+        taken = one_batch(rows.take(pa.array(places[mine])))
         yield answered(feed, asked, owners[mine], taken, functions)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,10 @@ from millrace.engine.publication import together
 from millrace.engine.registry import CHANGES, SNAPSHOTS
 from millrace.engine.registry_state import RegistryState, folded, read_tables, restored
 from millrace.errors import CorruptionError, StoreError
+from millrace.operators.typed_function import TypedFunction
+from millrace.reading.answers import answers
 from millrace.reading.query_list import QueryList
+from millrace.reading.window import Instant
 from millrace.state.container import Container
 from millrace.state.lease import Lease
 from millrace.state.log import Log
@@ -65,13 +68,18 @@ class News:
 
 
 class Reader:
-    """Follows one root. `follow` is called by one thread; what it shows is for all."""
+    """Follows one root, for any number of threads; one of them at a time looks for news.
 
-    def __init__(self, root: Root) -> None:
-        self.root = root
+    `functions` are those that queries may call.
+    """
+
+    def __init__(self, root: Root, functions: Mapping[str, TypedFunction] | None = None) -> None:
+        self.root, self.functions = root, functions or {}
         self.manifest = Manifest()
         self._lock = threading.RLock()
+        self._following, self._leasing = threading.Lock(), threading.Lock()
         self._lease: Lease | None = None
+        self._expired = False
         self._number = -1
         self._state = RegistryState()
         self._queries = QueryList()
@@ -94,6 +102,14 @@ class Reader:
 
     def open(self) -> None:
         """Take a lease, and read what there is."""
+        with self._following:
+            self._open()
+
+    def newest_epoch(self) -> int:
+        """Return the newest epoch that the root holds, whether it was read or not."""
+        return max(_newest(self.root, COMMITS), self.manifest.epoch)
+
+    def _open(self) -> None:
         lease = Lease.take(self.root, max(_newest(self.root, COMMITS), 0), LEASE_SECONDS)
         manifest = load_manifest(self.root)
         number, state = _registry_log(self.root).load()
@@ -101,24 +117,27 @@ class Reader:
         with self._lock:
             self.manifest, self._number, self._state = manifest, number, state
             self._queries = queries
-        self._drop_lease()
-        self._lease = lease.renew(self.root, max(manifest.epoch, 0), LEASE_SECONDS, registry=number)
+        with self._leasing:
+            self._drop_lease()
+            until = max(manifest.epoch, 0)
+            self._lease = lease.renew(self.root, until, LEASE_SECONDS, registry=number)
 
     def renew(self) -> tuple[int, int]:
         """Hold the lease for longer; to be called several times in its time, in any thread.
 
         Returns the epoch and the entry of the registry that are there, for `follow` to reach.
         """
-        if self._lease is None:
-            return -1, -1
-        try:
-            self._lease = self._lease.renew(
-                self.root, max(self.manifest.epoch, 0), LEASE_SECONDS, registry=self._number
-            )
-        except StoreError as error:
-            _logger.warning("lease not renewed, reading anew: %s", error)
-            self._lease = None
-            self.open()
+        with self._leasing:
+            if self._lease is None:
+                return -1, -1
+            try:
+                self._lease = self._lease.renew(
+                    self.root, max(self.manifest.epoch, 0), LEASE_SECONDS, registry=self._number
+                )
+            except StoreError as error:
+                _logger.warning("lease not renewed, reading anew: %s", error)
+                self._lease = None
+                self._expired = True  # what was read may be gone; `follow` reads anew
         forget(self.root, keep=self.manifest.files())
         return _newest(self.root, COMMITS), _newest(self.root, SNAPSHOTS)
 
@@ -128,14 +147,20 @@ class Reader:
         `epoch` and `number` are known to be there: if they are not found, what leads to them is
         gone, and is read anew.
         """
+        with self._following:
+            return self._followed(epoch, number)
+
+    def _followed(self, epoch: int, number: int) -> News:
         after, before = self.manifest.epoch, self._number
         try:
+            self._require_lease()
             self._follow_registry()
             deltas = self._follow_commits()
             self._require(epoch, number)
         except (MissingError, CorruptionError) as error:
             _logger.info("fallen behind, reading anew: %s", error)
-            self.open()
+            self._open()
+            self._expired = False
             return News(after, self.manifest.epoch, self._number - before)
         stores = frozenset(name for delta in deltas for name in delta.added)
         measured = tuple(delta.facts.get("statistics", {}) for delta in deltas)
@@ -143,11 +168,30 @@ class Reader:
 
     def close(self) -> None:
         """Give the lease up."""
-        self._drop_lease()
+        with self._leasing:
+            self._drop_lease()
 
     def feed(self, name: str) -> FeedSpec | None:
         """Return a feed, if there is one of that name."""
         return self.catalog.feeds.get(name)
+
+    def answers(
+        self,
+        feed: FeedSpec,
+        qid: int | None,
+        *,
+        begin: Instant | None = None,
+        end: Instant | None = None,
+        last: int | None = None,
+    ) -> pa.Table:
+        """Return answers that are kept; if a file has just gone, those of the newest epoch."""
+        window: dict[str, Any] = {"begin": begin, "end": end, "last": last}
+        window["functions"] = self.functions
+        try:
+            return answers(self.root, self.manifest, feed, qid, **window)
+        except MissingError:
+            self.follow()
+            return answers(self.root, self.manifest, feed, qid, **window)
 
     def table_rows(self, name: str) -> pa.Table:
         """Return the rows of a table as they were last changed."""
@@ -190,6 +234,10 @@ class Reader:
             with self._lock:
                 self._take(entry)
                 self._number += 1
+
+    def _require_lease(self) -> None:
+        if self._expired:
+            raise MissingError("what the lease held, which has ended, may be gone")
 
     def _require(self, epoch: int, number: int) -> None:
         if self._number < number or self.manifest.epoch < epoch:

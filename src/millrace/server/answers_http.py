@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -44,12 +44,17 @@ async def table_response(request: Request, table: pa.Table) -> Response:
     """Send a table in the form that the client accepts."""
     match accepted(request, JSON, NDJSON, ARROW):
         case "application/vnd.apache.arrow.stream":
-            data = await asyncio.to_thread(arrow_stream, table)
-            return Response(data.to_pybytes(), media_type=ARROW)
+            data = await asyncio.to_thread(lambda: arrow_stream(table).to_pybytes())
+            return Response(data, media_type=ARROW)
         case "application/x-ndjson":
             return StreamingResponse(_lines(table), media_type=NDJSON)
         case _:
-            return JSONResponse(await asyncio.to_thread(table_json, table))
+            return await json_response(lambda: table_json(table))
+
+
+async def json_response(content: Callable[[], Any]) -> Response:
+    """Make and spell an answer in a thread: others are served meanwhile."""
+    return await asyncio.to_thread(lambda: JSONResponse(content()))
 
 
 def table_json(table: pa.Table) -> dict[str, Any]:

@@ -3,11 +3,14 @@
     audit/000000000000    lines of JSON, appended and synced before the call is answered; a new file
                           when one is full
 
-Only the engine process writes it, and nothing of it is ever deleted or rewritten.
+Only the engine process writes it, and nothing of it is ever deleted or rewritten. A line that a
+crash has torn is ended and passed over. Lines that could not be written wait for the next that can,
+and whoever brought them is told.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -16,12 +19,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from millrace.errors import StoreError
 from millrace.server.principals import Principal
 
 AUDIT = "audit"
 FULL_BYTES = 64 << 20
 MOST_NAMED = 20
 LONGEST_TEXT = 2_000
+_LATER = "What was done stands, and is written down with the next entry."
 
 
 class Audit:
@@ -34,7 +39,7 @@ class Audit:
         self._waiting: list[bytes] = []
         self._done = self._asked = 0
         self._descriptor: int | None = None
-        self._size = 0
+        self._size, self._torn = 0, False
 
     def write(self, who: Principal, what: str, **facts: object) -> None:
         """Write down what somebody did; it is durable on return."""
@@ -54,16 +59,31 @@ class Audit:
                 return
             with self._queue:
                 lines, self._waiting, done = self._waiting, [], self._asked
-            self._append(b"".join(lines))
+            try:
+                self._append(b"".join(lines))
+            except OSError as cause:
+                with self._queue:
+                    self._waiting = lines + self._waiting
+                raise StoreError(
+                    "the audit log cannot be written", detail=f"{cause}.", hint=_LATER
+                ) from cause
             self._done = done
 
     def _append(self, data: bytes) -> None:
-        """Append lines to the newest file, or to a new one if that is full."""
+        """Append lines to the newest file, or to a new one if that is full; all or none."""
         if self._descriptor is None or self._size >= FULL_BYTES:
             self._open()
         assert self._descriptor is not None, "a file is open"
-        self._size += os.write(self._descriptor, data)
-        os.fsync(self._descriptor)
+        whole = b"\n" + data if self._torn else data
+        try:
+            _write_all(self._descriptor, whole)
+            os.fsync(self._descriptor)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, self._size)  # they will be written once more
+            self.close()
+            raise
+        self._size, self._torn = self._size + len(whole), False
 
     def _open(self) -> None:
         self.close()
@@ -72,9 +92,11 @@ class Audit:
         path = self._folder / f"{number:012d}"
         if path.exists() and path.stat().st_size >= FULL_BYTES:
             path = self._folder / f"{number + 1:012d}"
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
         self._descriptor = os.open(path, flags, 0o600)
         self._size = path.stat().st_size
+        last = os.pread(self._descriptor, 1, self._size - 1) if self._size else b"\n"
+        self._torn = last != b"\n"
 
     def close(self) -> None:
         """Let go of the file."""
@@ -89,12 +111,22 @@ def entries(root: Path, *, tenant: str | None, last: int) -> list[dict[str, Any]
     for path in sorted((root / AUDIT).glob("0*"), reverse=True):
         lines = path.read_bytes().splitlines()
         for line in reversed(lines):
-            entry = json.loads(line)
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue  # torn by a crash, or being written
             if tenant is None or entry["tenant"] == tenant:
                 found.append(entry)
             if len(found) >= last:
                 return found[::-1]
     return found[::-1]
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Write all of some bytes, however many the system takes at once."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
 
 
 def _short(value: object) -> object:

@@ -139,7 +139,7 @@ def change_all(session: Session, who: Principal, do: str, wanted: Sequence[str |
                 if name not in names:
                     raise UnknownNameError(f'query "{each}" does not exist')
                 qid = names[name]
-            feed = name if name in feeds else seen_feed(session, who, qid)
+            feed = name if name in feeds and who.sees(name) else seen_feed(session, who, qid)
             ids.append(qid)
             if feeds[feed].kind == "query":
                 own[qid] = feed

@@ -20,6 +20,16 @@ from millrace.engine.changing import listed
 from millrace.engine.streams import SYSSTREAM
 from millrace.engine.work import Done
 from millrace.errors import NameTakenError, PlanError, UnknownNameError
+from millrace.lang.declarations import (
+    CreateSink,
+    CreateStream,
+    CreateTable,
+    CreateView,
+    Drop,
+    InsertFile,
+    InsertRows,
+    Statement,
+)
 from millrace.lang.errors import LanguageError, Span
 from millrace.lang.statements import parse
 from millrace.server.audit import Audit
@@ -29,18 +39,30 @@ from millrace.server.principals import Principal, owner_of
 from millrace.server.query_views import is_id
 from millrace.server.quotas import Quotas
 from millrace.server.rate_watch import RateWatch
-from millrace.server.statements import OwnScript, told_as_theirs
+from millrace.server.statements import (
+    QUESTIONS,
+    OwnScript,
+    changes_something,
+    one_explained,
+    told_as_theirs,
+)
 from millrace.server.told_rows import not_theirs, require_hearing
+from millrace.server.turns import Turns
 from millrace.server.wire import Frame
 from millrace.session.dataflow import Dataflow
 from millrace.session.explanation import explain_query
+from millrace.session.life import end_of
 from millrace.session.query import Query
+from millrace.session.script import Outcome
 from millrace.session.session import Session
 from millrace.session.template import Template
 from millrace.time import to_micros
 
 WATCHMAN = Principal("", "admin", "server")
 """Who does what nobody has asked for: ends queries, and quietens tenants."""
+
+_ALONE = (CreateStream, CreateSink, CreateTable, CreateView, InsertRows, InsertFile, Drop)
+"""What looks at what there is, and then changes it; also what a server that starts declares."""
 
 
 class Commands:
@@ -52,7 +74,9 @@ class Commands:
         self.session, self._audit, self._quotas, self._paths = session, audit, quotas, paths
         self.declared = Declared(session)
         self._dataflow = Dataflow(session)
+        self.turns = Turns()
         session.allowed = require_allowed_feed
+        quotas.guard(session)
         self.watch = RateWatch(session)
         self._marks = threading.local()
         session.engine.registry.marks = lambda: getattr(self._marks, "now", {})
@@ -70,7 +94,6 @@ class Commands:
         """Register a query."""
         asked = frame.body
         name = asked.get("name")
-        self._quotas.require_room(self.session, who.tenant, 1)
         into = asked.get("into")
         with self._marked(who, asked.get("ttl")):
             query = self._registered(
@@ -86,7 +109,6 @@ class Commands:
         """Add, pause, resume or drop many queries, all or none."""
         asked = frame.body
         if asked.get("add") is not None:
-            self._quotas.require_room(self.session, who.tenant, len(asked["add"]))
             with self._marked(who, asked.get("ttl")):
                 ids = add_all(self.session, who, asked["add"])
             self._audit.write(who, "add", queries=ids, count=len(ids))
@@ -118,22 +140,20 @@ class Commands:
         return Frame({})
 
     def do_sql(self, who: Principal, frame: Frame) -> Frame:
-        """Do statements; the tables of those that ask come back beside their messages."""
+        """Do some statements of a text; what those that ask return comes beside their messages."""
         outcomes: list[dict[str, Any]] = []
         tables: list[pa.Table] = []
         script = OwnScript(self.session, who, self._paths)
-        with self._marked(who, None), self.declared.watching():
-            for statement in parse(frame.body["sql"]):
-                script.check(statement)
-                self.declared.expect(statement)
-                outcome = script.do(statement)
-                self.declared.take(outcome.statement)
+        with self._marked(who, None):
+            for statement in parse(frame.body["sql"])[slice(*frame.body["places"])]:
+                outcome = self._outcome(script, statement)
                 if outcome.table is not None:
                     outcomes.append({"table": len(tables)})
                     tables.append(outcome.table)
                 else:
                     outcomes.append({"message": outcome.message})
-                    self._audit.write(who, "sql", text=str(outcome.statement.written.text))
+                    if changes_something(statement):
+                        self._audit.write(who, "sql", text=str(outcome.statement.written.text))
         return Frame({"outcomes": outcomes}, tuple(tables))
 
     def do_explain(self, who: Principal, frame: Frame) -> Frame:
@@ -152,7 +172,8 @@ class Commands:
         who.require("writer")
         text = frame.body["sql"]
         require_hearing(self.session, who, text)
-        tried = self.session.dry_run(text, frame.body.get("history"))
+        with self.turns.taken():
+            tried = self.session.dry_run(text, frame.body.get("history"))
         told = {
             "results": tried.results,
             "seconds": round(tried.seconds, 6),
@@ -166,7 +187,6 @@ class Commands:
         """Insert rows of parameters into a template: each is a standing query."""
         template = self._template(who, frame.body["template"])
         [rows] = frame.tables
-        self._quotas.require_room(self.session, who.tenant, rows.num_rows)
         with self._marked(who, frame.body.get("ttl")):
             insert = template.insert_missing if frame.body.get("missing") else template.insert
             ids = insert(rows).to_pylist()
@@ -200,6 +220,12 @@ class Commands:
         self._audit.write(who, asked["how"], table=table.name, count=n_rows)
         return Frame({"rows": n_rows})
 
+    def do_token(self, who: Principal, frame: Frame) -> Frame:
+        """Write down that a gateway has made a token, or is about to forget one."""
+        who.require("admin")
+        self._audit.write(who, frame.body["what"], about=frame.body["about"])
+        return Frame({})
+
     def do_settings(self, who: Principal, frame: Frame) -> Frame:
         """Return the settings, after changing some of those that may change while it runs."""
         changes = frame.body.get("change") or {}
@@ -224,7 +250,8 @@ class Commands:
 
     def do_dataflow(self, who: Principal, frame: Frame) -> Frame:  # noqa: ARG002  a command's form
         """Return the running dataflow; of what is of others, counts."""
-        return Frame(self._dataflow.graph(who.sees, who.shown))
+        graph = self._dataflow.graph(None if who.operator else who.sees, who.shown)
+        return Frame({"epoch": self.session.engine.manifest.epoch, **graph})
 
     def do_watch(self, who: Principal, frame: Frame) -> Frame:  # noqa: ARG002  a command's form
         """Let the engine tell of itself for the next hour, and of the gateway that asks."""
@@ -271,11 +298,26 @@ class Commands:
             self._audit.write(WATCHMAN, "expire", queries=ids)
         return len(due)
 
+    def _outcome(self, script: OwnScript, statement: Statement) -> Outcome:
+        """Do a statement: questions a few at a time, declarations one after the other."""
+        script.check(statement)
+        if isinstance(statement, QUESTIONS):
+            with self.turns.taken():
+                return script.do(statement)
+        if not isinstance(statement, _ALONE):
+            return script.do(statement)
+        with self.declared.watching():
+            self.declared.expect(statement)
+            outcome = script.do(statement)
+            self.declared.take(outcome.statement)
+        return outcome
+
     def _explained(self, who: Principal, text: str, *, analyze: bool) -> str:
         """Explain a text; an error tells the place in it, and not in the statement around it."""
         before = f"EXPLAIN {'ANALYZE ' if analyze else ''}"
         try:
-            [outcome] = OwnScript(self.session, who, self._paths).run(before + text)
+            asked = one_explained(before + text)
+            return OwnScript(self.session, who, self._paths).do(asked).message
         except LanguageError as error:
             first, stop = (max(each - len(before), 0) for each in error.span)
             raise LanguageError(
@@ -286,7 +328,6 @@ class Commands:
                 detail=error.detail,
                 hint=error.hint,
             ) from error
-        return outcome.message
 
     def _registered(self, text: str, *, into: str | None, **options: Any) -> Query:  # noqa: ANN401
         """Register a query; if somebody has made its feed meanwhile, into that one."""
@@ -313,12 +354,8 @@ class Commands:
     def _marked(self, who: Principal, ttl: str | float | None) -> Iterator[None]:
         """Let what is registered meanwhile say when, by whom, and until when."""
         now = time.time_ns() // 1_000
-        self._marks.now = {"at": now, "by": who.token}
-        if ttl is not None:
-            span = to_micros(ttl) if isinstance(ttl, str) else round(ttl * 1e6)
-            if span <= 0:
-                raise PlanError(f"a query cannot live for {ttl}", hint="Give it some time.")
-            self._marks.now["expires"] = now + span
+        end = {} if ttl is None else {"expires": end_of(_span(ttl), now)}
+        self._marks.now = {"at": now, "by": who.token, **end}
         try:
             yield
         finally:
@@ -331,12 +368,18 @@ class Commands:
             feed = seen_feed(self.session, who, int(name))
             return Query(self.session, int(name), feed)
         if template and is_id(number):
-            found = self._template(who, template)
-            return found.query(int(number))
-        return self.session.standing(who.found(name))
+            return self._template(who, template).query(int(number))
+        return self._named(who, name)
+
+    def _named(self, who: Principal, name: str) -> Query | Template:
+        """Return what a name stands for; what is of others stands for nothing."""
+        found = self.session.standing(who.found(name))
+        if not who.sees(found.feed.name):
+            raise UnknownNameError(f'query "{name}" does not exist')
+        return found
 
     def _template(self, who: Principal, name: str) -> Template:
-        found = self.session.standing(who.found(name))
+        found = self._named(who, name)
         if not isinstance(found, Template):
             raise UnknownNameError(
                 f'template "{name}" does not exist', detail=f'"{name}" is a query.'
@@ -350,6 +393,19 @@ def require_allowed_feed(change: dict[str, Any]) -> None:
         plan = change["feed"]["plan"]
         if SYSSTREAM in [change["feed"]["stream"], *(plan["sources"] if plan else ())]:
             raise not_theirs()
+
+
+def _span(ttl: str | float) -> int:
+    """Return a time to live in microseconds."""
+    try:
+        span = to_micros(ttl) if isinstance(ttl, str) else round(ttl * 1e6)
+    except (ValueError, OverflowError):  # NaN, Infinity, a number of thousands of digits
+        span = 0
+    if span <= 0:
+        raise PlanError(
+            f"a query cannot live for {str(ttl)[:40]}", hint='Write "1 hour", or seconds.'
+        )
+    return span
 
 
 def _total(done: Iterable[Done]) -> list[float]:

@@ -1,7 +1,7 @@
 """Cursors: where a subscriber is in the answers of a query, as a text that means nothing to it.
 
-A cursor names an epoch and how many of the query's rows in it were told; an epoch with more rows
-than fit into one event is told in several.
+A cursor names an epoch, how many of the query's rows in it were told, and of how many; an epoch
+with more rows than fit into one event is told in several.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Self
 
 from millrace.errors import MillraceError
 
-_VERSION = "1"
+_VERSION = "2"
 
 
 class NoCursorError(MillraceError):
@@ -38,14 +38,15 @@ class GoneError(MillraceError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """Everything before row `told` of the epoch behind `epoch` has been told."""
+    """Everything before row `told` of the epoch behind `epoch` has been told, which had `of`."""
 
     epoch: int
     told: int = 0
     feed: int = 0
+    of: int = 0
 
     def __str__(self) -> str:
-        plain = f"{_VERSION}.{self.feed}.{self.epoch}.{self.told}"
+        plain = f"{_VERSION}.{self.feed}.{self.epoch}.{self.told}.{self.of}"
         return base64.urlsafe_b64encode(plain.encode()).decode().rstrip("=")
 
     @classmethod
@@ -53,17 +54,17 @@ class Cursor:
         """Read a cursor of a feed.
 
         >>> Cursor.read(str(Cursor(7, 0, 3)), 3)
-        Cursor(epoch=7, told=0, feed=3)
+        Cursor(epoch=7, told=0, feed=3, of=0)
         """
         try:
             plain = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
-            version, number, epoch, told = plain.split(".")
-            found = cls(int(epoch), int(told), int(number))
+            version, number, epoch, told, of = plain.split(".")
+            found = cls(int(epoch), int(told), int(number), int(of))
         except (ValueError, binascii.Error, UnicodeDecodeError) as cause:
             raise NoCursorError(
                 f'"{text[:40]}" is not a cursor', hint="Give one as it came, or none to begin now."
             ) from cause
-        if version != _VERSION or found.epoch < -1 or found.told < 0:
+        if version != _VERSION or found.epoch < -1 or min(found.told, found.of) < 0:
             raise NoCursorError(f'"{text[:40]}" is not a cursor')
         if found.feed != feed:
             raise NoCursorError(

@@ -50,12 +50,12 @@ class EngineHost:
             threading.Thread(target=body, name=f"millrace{body.__name__}", daemon=True).start()
 
     def stop(self) -> None:
-        """Tell everybody, and take no more commands."""
+        """Tell everybody, finish the commands that run, and take no more of them."""
         if self._stopped.is_set():
             return
         self._stopped.set()
         self.tell({"event": "stopping"})
-        self._pool.shutdown(wait=True)
+        self._pool.shutdown(wait=True, cancel_futures=True)
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -126,6 +126,8 @@ class EngineHost:
                 self.tell({"event": "work", **self._commands.work()})
             except MillraceError as error:
                 _logger.warning("queries not looked after, later: %s", error)
+            except Exception:  # or nothing would end, and nobody be quietened, from now on
+                _logger.exception("queries not looked after, later")
 
 
 class _Link:
@@ -170,6 +172,8 @@ class _Link:
                 send(self._connection, frame)
         except OSError as error:
             _logger.debug("gateway gone: %s", error)
+        except Exception:  # or it would wait for what is never sent
+            _logger.exception("gateway cut off")
         self._end()
 
     def _end(self) -> None:

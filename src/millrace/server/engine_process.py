@@ -14,6 +14,7 @@ from millrace.engine.settings import Settings
 from millrace.server.audit import Audit
 from millrace.server.commands import Commands
 from millrace.server.engine_host import EngineHost
+from millrace.server.functions import read_functions
 from millrace.server.options import ServerOptions
 from millrace.server.quotas import Quotas
 from millrace.server.tokens import Tokens
@@ -34,6 +35,8 @@ def run_engine(options: ServerOptions, stopping: threading.Event | None = None) 
         backend: object = LoopBackend() if options.local else _spark(options, stack)
         session = Session(options.root, spark=backend, settings=Settings(**options.settings))
         stack.callback(session.close, drain=DRAIN_SECONDS)
+        for name, (function, returns) in read_functions(options.functions).items():
+            session.function(name, function, returns=returns)
         _serve(session, options, stop, stack)
 
 

@@ -3,21 +3,25 @@
     commit ─► answers of each feed that somebody follows ─► rows by query ─► subscribers' queues
 
 A subscriber that does not keep up, so that its queue is full, is detached and told its cursor; it
-may come back with it. Nobody waits for a subscriber: not the others, and least of all the engine.
+may come back with it. So is one whose query cannot be read, whose answers were gone before they
+could be told, or whose query was dropped; the others are told as ever. Nobody waits for a
+subscriber: not the others, and least of all the engine.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.stores import answer_store
@@ -32,6 +36,8 @@ from millrace.time import print_duration
 
 MOST_QUEUED = 256
 MOST_ROWS = 10_000
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +72,20 @@ class Subscription:
         """Wait for the next event; None when there is none for so long, or ever (`ended`)."""
         event = await asyncio.to_thread(next, self._missed, None) if self._behind else None
         self._behind = event is not None
-        if event is None and not (self.ended and self._queue.empty()):
-            with contextlib.suppress(TimeoutError):
-                event = await asyncio.wait_for(self._queue.get(), timeout)
+        if event is None:
+            event = self._taken()
+        if event is None and not self.ended:
+            try:
+                async with asyncio.timeout(timeout):  # `wait_for` would take a task for each
+                    event = await self._queue.get()
+            except TimeoutError:  # and perhaps something came in the same moment
+                event = self._taken()
         if event is not None:
             self.cursor = event.cursor
         return event
+
+    def _taken(self) -> Event | None:
+        return None if self._queue.empty() else self._queue.get_nowait()
 
     def catch_up(self, missed: Iterator[Event]) -> None:
         """Give it what it has missed first; that is spelt as it is taken."""
@@ -104,7 +118,11 @@ class FanOut:
     def __init__(self, reader: Reader, *, queued: int = MOST_QUEUED) -> None:
         self._reader, self._queued = reader, queued
         self._followed: dict[int, set[Subscription]] = {}
-        self._told = reader.manifest.epoch
+        self._told = self._checked = -1
+
+    def start(self) -> None:
+        """Begin behind what the reader has read so far."""
+        self._told = self._reader.manifest.epoch
 
     def __len__(self) -> int:
         return sum(len(each) for each in self._followed.values())
@@ -117,15 +135,31 @@ class FanOut:
         now = Cursor(manifest.epoch, 0, feed.number)
         start = now if cursor is None else cursor
         require_kept(manifest, feed, start)
+        if start.epoch > manifest.epoch:
+            await self._require_past(start)
         subscription = Subscription(feed, qid, start, self._queued)
-        subscription.position = manifest.epoch
+        subscription.position = max(manifest.epoch, start.epoch)
         self._followed.setdefault(feed.number, set()).add(subscription)
-        if start < now:
-            table, _ = await asyncio.to_thread(
-                changes, self._reader.root, manifest, feed, qid, start.epoch
-            )
-            subscription.catch_up(events_of(table, feed, start, manifest.epoch))
+        try:
+            if start < now:
+                table, _ = await asyncio.to_thread(
+                    changes, self._reader.root, manifest, feed, qid, start.epoch
+                )
+                subscription.catch_up(events_of(table, start, manifest.epoch))
+        except BaseException:
+            self.leave(subscription)
+            raise
         return subscription
+
+    async def _require_past(self, start: Cursor) -> None:
+        """Refuse a cursor of an epoch that never was; this gateway may be behind another one."""
+        newest = await asyncio.to_thread(self._reader.newest_epoch)
+        if start.epoch > newest:
+            raise GoneError(
+                "the cursor is of an epoch that is still to come",
+                Cursor(newest, 0, start.feed),
+                detail="The root may have been restored from a backup since.",
+            )
 
     def leave(self, subscription: Subscription) -> None:
         """Follow no longer."""
@@ -134,19 +168,48 @@ class FanOut:
         if not self._followed.get(number):
             self._followed.pop(number, None)
 
-    async def publish(self, manifest: Manifest) -> None:
+    async def publish(self) -> None:
         """Tell what has been committed since the last time."""
-        after, self._told = self._told, manifest.epoch
+        manifest, after = self._reader.manifest, self._told
+        self._end_dropped()
+        if manifest.epoch <= after:
+            return
         gathered: list[tuple[FeedSpec, int]] = []
         for some in list(self._followed.values()):
+            wanted = {each.qid for each in some if not each.ended}
+            if not wanted:
+                continue
             feed = next(iter(some)).feed
-            wanted = {each.qid for each in some}
             if feed.policy == "lazy" and None not in wanted:
                 gathered += [(feed, qid) for qid in wanted if qid is not None]
             elif feed.policy != "eager" or _has_news(manifest, feed, after):
-                await self._publish_feed(manifest, feed, after)
+                await self._guarded(self._publish_feed(manifest, feed, after), [feed.number])
         if gathered:
             await self._publish_gathered(manifest, gathered, after)
+        self._told = manifest.epoch
+
+    async def _guarded(self, work: Awaitable[None], feeds: Collection[int]) -> bool:
+        """Do something for feeds; if that fails, their subscribers come back with a cursor."""
+        try:
+            await work
+        except Exception:
+            _logger.exception("answers not told feeds=%s", sorted(feeds))
+            self.end("failed", feeds)
+            return False
+        return True
+
+    def _end_dropped(self) -> None:
+        """End the subscriptions of queries that are no longer there."""
+        if self._checked == self._reader.number:
+            return
+        with self._reader.registered() as (catalog, _, queries):
+            self._checked = self._reader.number
+            for number, some in self._followed.items():
+                for each in some:
+                    feed = catalog.feeds.get(each.feed.name)
+                    gone = each.qid is not None and queries.find(each.qid) is None
+                    if feed is None or feed.number != number or gone:
+                        each.end("dropped")
 
     async def _publish_feed(self, manifest: Manifest, feed: FeedSpec, after: int) -> None:
         """Read what is new in a feed once, and part it by query."""
@@ -164,13 +227,45 @@ class FanOut:
         self, manifest: Manifest, wanted: list[tuple[FeedSpec, int]], after: int
     ) -> None:
         """Read what is new for queries whose answers share the rows of their stream."""
-        found = await asyncio.to_thread(changes_of, self._reader.root, manifest, wanted, after)
-        rows: dict[str, dict[int | None, list[dict[str, Any]]]] = {}
-        for (name, qid), table in found.items():
-            rows.setdefault(name, {})[qid] = json_rows(table)
-        for name, by_query in rows.items():
-            self._tell(next(feed for feed, _ in wanted if feed.name == name), by_query,
-                       manifest.epoch)  # fmt: skip
+        feeds = {feed.number: feed for feed, _ in wanted}
+        for number in [each.number for each in feeds.values()
+                       if oldest_cursor(manifest, each) > after]:  # fmt: skip
+            self.end("gone", [number])
+            del feeds[number]
+        wanted = [(feed, qid) for feed, qid in wanted if feed.number in feeds]
+        try:
+            await self._tell_gathered(manifest, wanted, after)
+        except Exception:  # one of them cannot be read; which one, is found out one by one
+            _logger.exception("answers not told together")
+            for number in feeds:
+                mine = [(feed, qid) for feed, qid in wanted if feed.number == number]
+                await self._guarded(self._tell_gathered(manifest, mine, after), [number])
+
+    async def _tell_gathered(
+        self, manifest: Manifest, wanted: list[tuple[FeedSpec, int]], after: int
+    ) -> None:
+        spelt = await asyncio.to_thread(self._spelt, manifest, wanted, after)
+        feeds = {feed.name: feed for feed, _ in wanted}
+        for name, by_query in spelt.items():
+            self._tell(feeds[name], by_query, manifest.epoch)
+
+    def _spelt(
+        self, manifest: Manifest, wanted: list[tuple[FeedSpec, int]], after: int
+    ) -> dict[str, dict[int | None, list[dict[str, Any]]]]:
+        """Return new rows by feed and query; tables with the same columns are spelt together."""
+        found = changes_of(
+            self._reader.root, manifest, wanted, after, functions=self._reader.functions
+        )
+        alike: dict[str, list[tuple[str, int]]] = {}
+        for place, table in found.items():
+            alike.setdefault(str(table.schema), []).append(place)
+        spelt: dict[str, dict[int | None, list[dict[str, Any]]]] = {}
+        for places in alike.values():
+            rows = iter(json_rows(pa.concat_tables([found[place] for place in places])))
+            for name, qid in places:
+                mine = list(islice(rows, found[name, qid].num_rows))
+                spelt.setdefault(name, {})[qid] = mine
+        return spelt
 
     def end(self, why: str, feeds: Iterable[int] | None = None) -> None:
         """End the subscriptions of some feeds, or of all."""
@@ -181,17 +276,20 @@ class FanOut:
     def _tell(
         self, feed: FeedSpec, by_query: dict[int | None, list[dict[str, Any]]], epoch: int
     ) -> None:
-        """Give each subscriber the rows of its query that it has not had."""
-        wanted = [each for each in self._followed.get(feed.number, ()) if not each.ended]
+        """Give each subscriber the rows of its query that it has not had; most have none."""
         spelt: dict[tuple[int | None, int], list[Event]] = {}
-        for each in wanted:
+        for each in self._followed.get(feed.number, ()):
             since, each.position = each.position, max(each.position, epoch)
+            told = by_query.get(each.qid)
+            if not told or each.ended:
+                continue
             key = each.qid, since
             if key not in spelt:
-                rows = [row for row in by_query.get(each.qid, ()) if row["_epoch"] > since]
+                rows = [row for row in told if row["_epoch"] > since]
                 parts = (rows[at : at + MOST_ROWS] for at in range(0, len(rows), MOST_ROWS))
                 start = Cursor(since, 0, feed.number)
-                spelt[key] = list(_events(parts, len(rows), feed, epoch, start))
+                sizes = Counter(row["_epoch"] for row in rows)
+                spelt[key] = list(_events(parts, sizes, epoch, start))
             for event in spelt[key]:
                 each.put(event)
 
@@ -209,30 +307,40 @@ def require_kept(manifest: Manifest, feed: FeedSpec, cursor: Cursor) -> None:
         )
 
 
-def events_of(table: pa.Table, feed: FeedSpec, start: Cursor, epoch: int) -> Iterator[Event]:
-    """Yield what follows a cursor, of answers from its epoch on, spelt part by part."""
+def events_of(table: pa.Table, start: Cursor, epoch: int) -> Iterator[Event]:
+    """Yield what follows a cursor, of answers from its epoch on, spelt part by part.
+
+    Where some of the epoch's rows were told, others may have expired since. Which, is not known, so
+    as many fewer are left out: perhaps one is told twice, but none is never told.
+    """
+    epochs, counts = np.unique(table["_epoch"].to_numpy(), return_counts=True)
+    sizes = dict(zip(epochs.tolist(), counts.tolist(), strict=True))
     if start.told:
-        same = pc.sum(pc.equal(table["_epoch"], start.epoch + 1)).as_py() or 0
-        table = table.slice(min(start.told, same))
+        left = sizes.get(start.epoch + 1, 0)
+        told = min(max(start.told - max(start.of - left, 0), 0), left)
+        start, table = replace(start, told=told, of=left), table.slice(told)
     parts = (json_rows(table.slice(at, MOST_ROWS)) for at in range(0, table.num_rows, MOST_ROWS))
-    return _events(parts, table.num_rows, feed, epoch, start)
+    return _events(parts, sizes, epoch, start)
 
 
 def _events(
-    parts: Iterable[list[dict[str, Any]]], n_rows: int, feed: FeedSpec, epoch: int, start: Cursor
+    parts: Iterable[list[dict[str, Any]]], sizes: Mapping[int, int], epoch: int, start: Cursor
 ) -> Iterator[Event]:
-    """Give parts of rows, ordered by epochs, their cursors; the last is complete up to `epoch`."""
-    told, within, left = start.told, start.epoch + 1, n_rows
+    """Give parts of rows, ordered by epochs, their cursors; the last is complete up to `epoch`.
+
+    `sizes` says how many rows each epoch has; the first of them is told in part if `start` is.
+    """
+    told, within, left = start.told, start.epoch + 1, sum(sizes.values()) - start.told
     for some in parts:
         left -= len(some)
         if not left:
-            yield Event(Cursor(epoch, 0, feed.number), some)
+            yield Event(Cursor(epoch, 0, start.feed), some)
             return
         last = some[-1]["_epoch"]
         same = sum(row["_epoch"] == last for row in some)
         told = told + same if last == within else same
         within = last
-        yield Event(Cursor(last - 1, told, feed.number), some)
+        yield Event(Cursor(last - 1, told, start.feed, sizes[last]), some)
 
 
 def _by_query(

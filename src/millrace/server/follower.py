@@ -17,6 +17,8 @@ from millrace.server.fan_out import FanOut
 from millrace.server.work_views import Costs
 
 POLL_SECONDS = 0.5
+PAUSE_SECONDS = 0.05
+"""Nobody who asks now and then notices that a look was so long ago; a subscriber would."""
 RENEW_SECONDS = 10.0
 PATIENCE_SECONDS = 10.0
 
@@ -32,11 +34,13 @@ class Follower:
         self._known = (-1, -1)  # the epoch and the entry of the registry that are there
         self._looked = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
+        self._awaited, self._hurried = 0, asyncio.Event()
         self.n_queries = 0
 
     async def start(self) -> None:
         """Read the root, and begin to follow it."""
         await asyncio.to_thread(self._reader.open)
+        self._fan_out.start()
         await asyncio.to_thread(self._costs.follow)
         self._count()
         self._tasks = [asyncio.create_task(each) for each in (self._follow(), self._hold())]
@@ -61,19 +65,30 @@ class Follower:
             await self._seen(number)
 
     async def _seen(self, number: int) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE_SECONDS), self._looked:
-                await self._looked.wait_for(lambda: self._reader.number >= number)
+        self._awaited += 1
+        self._hurried.set()
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE_SECONDS), self._looked:
+                    await self._looked.wait_for(lambda: self._reader.number >= number)
+        finally:
+            self._awaited -= 1
 
     async def _follow(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wanted.wait(), POLL_SECONDS)
+            if not (len(self._fan_out) or self._awaited):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._hurried.wait(), PAUSE_SECONDS)
+            self._hurried.clear()
             self._wanted.clear()
             try:
                 await self._look()
             except (MillraceError, OSError) as error:
                 _logger.warning("root not followed, looked at again: %s", error)
+            except Exception:  # whatever it is, whoever follows is told of the next commit
+                _logger.exception("root not followed, looked at again")
 
     async def _hold(self) -> None:
         """Renew the lease beside all else: to sync a file may take longer than a commit."""
@@ -93,8 +108,8 @@ class Follower:
             self._count()
         async with self._looked:
             self._looked.notify_all()
+        await self._fan_out.publish()
         if news.committed:
-            await self._fan_out.publish(self._reader.manifest)
             await asyncio.to_thread(self._costs.follow, news)
 
     def _count(self) -> None:

@@ -11,8 +11,11 @@ from fastapi import FastAPI
 import millrace
 from millrace.server.access import Gate
 from millrace.server.body_limit import BodyLimit
+from millrace.server.door import Door
 from millrace.server.errors import add_handlers
+from millrace.server.functions import read_functions, typed
 from millrace.server.limits import Limits
+from millrace.server.local_only import LocalOnly
 from millrace.server.metrics import Measured, Timing
 from millrace.server.routes import (
     audit,
@@ -46,6 +49,7 @@ def make_app(
     token_path: Path | None = None,
     limits: Limits | None = None,
     demo: bool = False,
+    functions: Path | None = None,
     extend: Extend | None = None,
 ) -> FastAPI:
     """Make the app of a gateway on a root.
@@ -55,10 +59,12 @@ def make_app(
     demo
         Whether requests without a token are the operator's; only for servers that nobody else
         can reach.
+    functions
+        A file of functions that queries may call (`server.functions`).
     extend
         Adds what else is served, such as the console.
     """
-    service = Service(root, limits)
+    service = Service(root, limits, typed(read_functions(functions)))
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
@@ -79,11 +85,14 @@ def make_app(
     app.state.gate = Gate(service, Tokens(token_path or token_file(root)), demo=demo)
     app.state.measured = Measured(service)
     app.add_middleware(BodyLimit, largest=service.limits.body_bytes)
+    app.add_middleware(Door, gate=app.state.gate)
     add_handlers(app)
     for noun in (health, streams, tables, templates, queries, results, live, sql, engine, audit,
                  tokens):  # fmt: skip
         app.include_router(noun.router)
     app.add_middleware(Timing, measured=app.state.measured)
+    if demo:
+        app.add_middleware(LocalOnly)
     if extend is not None:
         extend(app, service)
     return app

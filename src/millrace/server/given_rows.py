@@ -15,7 +15,8 @@ from millrace.engine.parameters import SET, set_or_type
 from millrace.errors import SchemaError
 from millrace.schema import MISFITS, Column, Schema, type_named
 from millrace.server.answers_http import ARROW, JSON
-from millrace.server.arrow_checks import read_arrow
+from millrace.server.arrow_checks import read_arrow, require_few
+from millrace.server.limits import Limits
 from millrace.server.pushing import BadRowsError
 
 BODY: dict[str, Any] = {
@@ -32,20 +33,25 @@ BODY: dict[str, Any] = {
 OfJson: TypeAlias = Callable[[Sequence[Mapping[str, Any]]], pa.Table]
 
 
-async def body_table(request: Request, *, most_rows: int, of_json: OfJson) -> pa.Table:
+async def body_table(request: Request, limits: Limits, *, of_json: OfJson) -> pa.Table:
     """Read the rows of a request, beside the event loop: a million of them take a while."""
+    most_rows = limits.push_rows
     body = await request.body()
     kind = request.headers.get("content-type", JSON).split(";")[0].strip().lower()
     if kind == ARROW:
-        return await asyncio.to_thread(read_arrow, body, most_rows=most_rows)
-    return await asyncio.to_thread(lambda: of_json(_listed(body)))
+        return await asyncio.to_thread(
+            read_arrow, body, most_rows=most_rows, body_bytes=limits.body_bytes
+        )
+    return await asyncio.to_thread(lambda: of_json(_listed(body, most_rows)))
 
 
-def _listed(body: bytes) -> list[dict[str, Any]]:
+def _listed(body: bytes, most_rows: int) -> list[dict[str, Any]]:
     try:
         rows: Any = json.loads(body)
     except (ValueError, RecursionError) as cause:
         raise SchemaError("the body is not JSON", detail=f"{cause}.") from cause
+    if isinstance(rows, list):
+        require_few(len(rows), most_rows)
     if not isinstance(rows, list) or not all(isinstance(each, dict) for each in rows):
         raise SchemaError("the body is not an array of rows", hint='Send [{"column": value}, …].')
     return rows

@@ -7,6 +7,7 @@ integers      beyond 2^53 as texts, since many clients read numbers as doubles; 
 decimals      as texts
 NaN, Infinity "NaN", "Infinity", "-Infinity"
 binary        base 64
+lists         arrays of the same
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millrace.time import to_datetime
+from millrace.errors import PlanError
+from millrace.time import print_instant, to_datetime
 
 EXACT = 1 << 53
 
@@ -46,6 +48,8 @@ def json_values(column: pa.ChunkedArray) -> list[Any]:
         return list(spelt.to_pylist())
     if pa.types.is_decimal(kind) or pa.types.is_date(kind):
         return list(column.cast(pa.string()).to_pylist())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _lists(column)
     convert = _conversion(kind)
     values: list[Any] = column.to_pylist()
     return values if convert is None else [None if v is None else convert(v) for v in values]
@@ -58,10 +62,18 @@ def _conversion(kind: pa.DataType) -> Callable[[Any], Any] | None:
         return _float
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return lambda value: base64.b64encode(value).decode()
-    if pa.types.is_list(kind):
-        inner = _conversion(kind.value_type) or (lambda value: value)
-        return lambda values: [None if each is None else inner(each) for each in values]
     return None
+
+
+def _lists(column: pa.ChunkedArray) -> list[Any]:
+    """Return lists, also of lists: their values are spelt at once, and cut where lists end."""
+    found: list[Any] = []
+    for chunk in column.chunks:
+        values, at = json_values(pa.chunked_array([chunk.flatten()])), 0
+        for length in pc.list_value_length(chunk).to_pylist():
+            found.append(None if length is None else values[at : at + length])
+            at += length or 0
+    return found
 
 
 def _integer(value: int) -> int | str:
@@ -75,14 +87,17 @@ def _float(value: float) -> float | str:
 
 
 def instant_text(micros: int | None) -> str | None:
-    """Spell an instant as rows do.
+    """Spell an instant as rows do; where the calendar ends, as a number.
 
-    >>> instant_text(0)
-    '1970-01-01T00:00:00.000000Z'
+    >>> instant_text(0), instant_text(1 << 62)
+    ('1970-01-01T00:00:00.000000Z', '4611686018427387904 us')
     """
     if micros is None:
         return None
-    text = to_datetime(micros).isoformat(timespec="microseconds")
+    try:
+        text = to_datetime(micros).isoformat(timespec="microseconds")
+    except PlanError:
+        return print_instant(micros)
     return text.replace("+00:00", "Z")
 
 

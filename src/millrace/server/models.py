@@ -6,6 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+MOST_AT_ONCE = 100_000
+"""How many queries one request may name."""
+
 
 class ColumnModel(BaseModel):
     """A column: its name and its type in SQL."""
@@ -43,3 +46,9 @@ class Ids(BaseModel):
     """Ids of queries."""
 
     ids: list[int]
+
+
+class GivenIds(BaseModel):
+    """Ids of queries that a client names."""
+
+    ids: list[int] = Field(max_length=MOST_AT_ONCE)

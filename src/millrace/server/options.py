@@ -29,6 +29,8 @@ class ServerOptions:
     console_port
         Where the console is, if it has a port of its own: a page and what keeps it alive must meet
         in one process, and several gateways share their port.
+    functions
+        A file of Python with functions that queries may call.
     paths
         The directories in which statements over HTTP may name files.
     """
@@ -44,6 +46,7 @@ class ServerOptions:
     cores: str = "*"
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    functions: Path | None = None
     paths: tuple[Path, ...] = ()
     console: bool = True
     console_port: int | None = None
@@ -59,6 +62,8 @@ class ServerOptions:
         """Refuse what would let anybody in, or nobody."""
         if (self.tls_cert is None) != (self.tls_key is None):
             raise PlanError("TLS needs a certificate and a key", hint="Give both, or neither.")
+        if self.functions is not None and not self.functions.is_file():
+            raise PlanError(f'file "{self.functions}" of functions does not exist')
         if self.gateways < 1:
             raise PlanError(f"{self.gateways} gateways serve nobody", hint="Give one or more.")
         if self.demo and not loopback(self.host):
@@ -83,7 +88,7 @@ class ServerOptions:
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote."""
         spelt = json.loads(text)
-        for name in ("root", "script", "tokens", "tls_cert", "tls_key"):
+        for name in ("root", "script", "tokens", "tls_cert", "tls_key", "functions"):
             spelt[name] = None if spelt[name] is None else Path(spelt[name])
         spelt["paths"] = tuple(map(Path, spelt["paths"]))
         spelt["limits"] = Limits(**spelt["limits"])

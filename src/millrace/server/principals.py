@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from millrace.errors import MillraceError, PlanError
+from millrace.errors import MillraceError, PlanError, UnknownNameError
 
 Role: TypeAlias = Literal["reader", "writer", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -83,10 +83,14 @@ class Principal:
         prefix = f"{self.tenant}{BETWEEN}" if self.tenant else ""
         return stored.removeprefix(prefix)
 
-    def found(self, name: str) -> str:
-        """Return the stored name that is meant where something that exists is named."""
-        if self.operator and BETWEEN in name:
-            return name
+    def found(self, name: str, what: str = "query") -> str:
+        """Return the stored name that is meant where something that exists is named.
+
+        Only the operator writes names of tenants. To everybody else such a name is as unknown as
+        one that nothing has, in the same words.
+        """
+        if BETWEEN in name and not self.operator:
+            raise UnknownNameError(f'{what} "{name}" does not exist', node=(what, name))
         return f"{self.tenant}{BETWEEN}{name}" if self.tenant else name
 
     def to_json(self) -> dict[str, str]:

@@ -24,10 +24,11 @@ from millrace.connectors.formats.options import ReadOptions
 from millrace.connectors.formats.parquet import fit_rows
 from millrace.connectors.pushed import Batch, PushLog, folder_of
 from millrace.engine.streams import StreamSpec
-from millrace.errors import MillraceError, SchemaError
+from millrace.errors import MillraceError, PlanError, SchemaError
 from millrace.schema import Schema, castable, conform
-from millrace.server.arrow_checks import read_arrow
-from millrace.server.quotas import LimitError, TooLargeError
+from millrace.server.arrow_checks import read_arrow, require_few
+from millrace.server.limits import Limits
+from millrace.server.quotas import LimitError
 from millrace.state.root import Root
 
 MOST_WAITING = 256 << 20
@@ -49,20 +50,31 @@ class BadRowsError(MillraceError):
         )
 
 
-def read_body(body: bytes, kind: str, schema: Schema, *, most_rows: int) -> Decoded:
-    """Bring the body of a request into the columns of a stream."""
+def require_pushed(spec: StreamSpec) -> None:
+    """Refuse rows for a stream that reads another source: nobody would ever read them."""
+    if not spec.pushed:
+        raise PlanError(
+            f'rows cannot be pushed into stream "{spec.name}"',
+            detail="Its rows come from a source of its own; pushed ones would never be read.",
+            hint="Push into a stream that is declared FROM push().",
+        )
+
+
+def read_body(body: bytes, kind: str, schema: Schema, limits: Limits) -> Decoded:
+    """Bring the body of a request into the columns of a stream; too many rows are not begun."""
+    most_rows = limits.push_rows
     match kind:
         case "application/vnd.apache.arrow.stream":
-            decoded = _fitted(read_arrow(body, most_rows=most_rows), schema)
+            table = read_arrow(body, most_rows=most_rows, body_bytes=limits.body_bytes)
+            decoded = _fitted(table, schema)
         case "application/x-ndjson":
+            require_few(body.count(b"\n"), most_rows)
             options = ReadOptions()
             pieces = list(read_ndjson(BytesIO(body), (0, len(body)), schema, options))
             decoded = join(pieces) if pieces else Decoded.nothing(schema)
         case _:
-            decoded = _from_json(body, schema)
-    n_rows = decoded.rows.num_rows + decoded.rejects.num_rows
-    if n_rows > most_rows:
-        raise TooLargeError("rows a request", most_rows, n_rows, hint="Send them in parts.")
+            decoded = _from_json(body, schema, most_rows)
+    require_few(decoded.rows.num_rows + decoded.rejects.num_rows, most_rows)
     return decoded
 
 
@@ -77,7 +89,7 @@ def _fitted(table: pa.Table, schema: Schema) -> Decoded:
     return fit_rows(batch, schema, np.arange(batch.num_rows))
 
 
-def _from_json(body: bytes, schema: Schema) -> Decoded:
+def _from_json(body: bytes, schema: Schema, most_rows: int) -> Decoded:
     try:
         rows: Any = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as cause:
@@ -86,6 +98,7 @@ def _from_json(body: bytes, schema: Schema) -> Decoded:
         rows = [rows]
     if not isinstance(rows, list):
         raise SchemaError("the body is not an array of rows", hint='Send [{"column": value}, …].')
+    require_few(len(rows), most_rows)
     if not rows:
         return Decoded.nothing(schema)
     texts = pa.array([json.dumps(each) for each in rows], pa.string())

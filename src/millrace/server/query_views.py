@@ -130,7 +130,8 @@ def find(who: Principal, name: str, population: Population, queries: QueryList) 
         return (
             listed if good and template in ("", who.shown(listed.feed if listed else "")) else None
         )
-    return queries.find(population.names.get(who.found(name), 0))
+    listed = queries.find(population.names.get(who.found(name), 0))
+    return listed if listed is not None and who.sees(listed.feed) else None
 
 
 def _info(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from millrace.errors import MillraceError
 from millrace.server.principals import BETWEEN, owner_of
-from millrace.session.session import Session
+
+if TYPE_CHECKING:  # whoever only starts processes does not load an engine
+    from millrace.session.session import Session
 
 
 class LimitError(MillraceError):
@@ -73,14 +76,29 @@ class Quotas:
         self.by_tenant = by_tenant
         self._counted = (-1, {"": 0})
 
-    def require_room(self, session: Session, tenant: str, n_queries: int) -> None:
-        """Refuse queries beyond what a tenant may have."""
-        quota = self.by_tenant().get(tenant)
-        if quota is None:
-            return
-        present = self.count(session, tenant)
-        if quota.queries is not None and present + n_queries > quota.queries:
-            raise LimitError("queries", quota.queries, present)
+    def guard(self, session: Session) -> None:
+        """Let nothing be registered beyond what tenants may have, in whichever way it comes.
+
+        It is asked where registrations are put into one order, with those that will be recorded
+        together, so that many that come at once have no more room than one after the other.
+        """
+        session.engine.registry.room = lambda calls: self.require_room(session, calls)
+
+    def require_room(self, session: Session, calls: Sequence[Sequence[dict[str, Any]]]) -> None:
+        """Refuse the queries of the last call if the tenant whose they are has no room for them."""
+        wanted = _added(calls[-1:])
+        quotas = self.by_tenant() if wanted else {}
+        for tenant in wanted.keys() & quotas.keys():
+            before = _added(calls[:-1])[tenant]
+            self._require(session, tenant, quotas[tenant], wanted[tenant], before)
+
+    def _require(
+        self, session: Session, tenant: str, quota: Quota, n_queries: int, before: int
+    ) -> None:
+        if quota.queries is not None:
+            present = self.count(session, tenant) + before
+            if present + n_queries > quota.queries:
+                raise LimitError("queries", quota.queries, present)
         if quota.state_bytes is not None:
             held = state_bytes(session, tenant)
             if held > quota.state_bytes:
@@ -96,6 +114,15 @@ class Quotas:
                 counts[owner] = counts.get(owner, 0) + n_queries
             self._counted = registry.number, counts
         return self._counted[1].get(tenant, 0)
+
+
+def _added(calls: Sequence[Sequence[dict[str, Any]]]) -> Counter[str]:
+    """Count the queries that calls add, by the tenant that they will belong to."""
+    found: Counter[str] = Counter()
+    for change in (each for changes in calls for each in changes):
+        if change["do"] == "add queries":
+            found[owner_of(change["family"]["feed"])] += change["n_rows"]
+    return found
 
 
 def state_bytes(session: Session, tenant: str) -> int:

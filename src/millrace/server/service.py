@@ -18,8 +18,9 @@ from millrace.connectors.decode import warm_decoders
 from millrace.connectors.pushed import Batch
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.streams import StreamSpec
+from millrace.engine.warm import warm_reading
 from millrace.errors import PlanError, UnknownNameError
-from millrace.reading.answers import answers
+from millrace.operators.typed_function import TypedFunction
 from millrace.reading.reader import Reader
 from millrace.reading.window import Instant
 from millrace.server import audit, catalog_views, stream_reads
@@ -30,12 +31,12 @@ from millrace.server.follower import Follower
 from millrace.server.limits import Limits
 from millrace.server.outcomes import Found, Outcome, Pushed
 from millrace.server.principals import Principal
-from millrace.server.pushing import BadRowsError, Pushing, read_body
+from millrace.server.pushing import BadRowsError, Pushing, read_body, require_pushed
 from millrace.server.query_views import QueryInfo, QueryPage, find, info_of, is_id, page_of
+from millrace.server.questions import Questions
 from millrace.server.quotas import TooLargeError
 from millrace.server.told_rows import require_not_told, told_to
 from millrace.server.work_views import Costs
-from millrace.state.names import MissingError
 from millrace.state.root import open_root
 
 State = Literal["running", "paused", "suspended"]
@@ -44,20 +45,27 @@ State = Literal["running", "paused", "suspended"]
 class Service:
     """One gateway's view of a root."""
 
-    def __init__(self, root: Path, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        limits: Limits | None = None,
+        functions: Mapping[str, TypedFunction] | None = None,
+    ) -> None:
         self.path, self.limits = root, limits or Limits()
-        self.reader = Reader(open_root(root))
+        self.reader = Reader(open_root(root), functions)
         self.link = EngineLink(root, self._hear)
         self.pushing = Pushing(self.reader.root, backlog=self.limits.backlog_bytes)
         self.fan_out = FanOut(self.reader, queued=self.limits.queued_events)
         self.costs = Costs(self.reader)
         self.follower = Follower(self.reader, self.fan_out, self.costs)
+        self.questions = Questions(self.reader, self.link)
 
     async def start(self) -> None:
         """Read the root, begin to follow it, and look for the engine."""
         await self.follower.start()
         self.link.start()
-        self._warming = asyncio.create_task(asyncio.to_thread(warm_decoders))
+        kernels = (asyncio.to_thread(each) for each in (warm_reading, warm_decoders))
+        self._warming = asyncio.gather(*kernels)
 
     async def stop(self) -> None:
         """Tell subscribers, and let go of the root."""
@@ -65,6 +73,7 @@ class Service:
         await self._warming
         await self.link.stop()
         await self.follower.stop()
+        self.questions.close()
 
     async def _hear(self, event: dict[str, Any]) -> None:
         await self.follower.hear(event)
@@ -131,9 +140,8 @@ class Service:
         who.require("writer")
         require_not_told(name)
         spec = self._stream(name)
-        decoded = await asyncio.to_thread(
-            read_body, body, kind, spec.schema, most_rows=self.limits.push_rows
-        )
+        require_pushed(spec)
+        decoded = await asyncio.to_thread(read_body, body, kind, spec.schema, self.limits)
         if decoded.rejects.num_rows and not dead_letter:
             raise BadRowsError(decoded)
         stored_key = f"{who.tenant}/{key}" if key else ""
@@ -307,7 +315,9 @@ class Service:
     ) -> pa.Table:
         """Return the answers that are kept of a query, or of a template, oldest first."""
         found = self.found(who, name)
-        table = await asyncio.to_thread(self._answers, found, begin, end, last)
+        table = await asyncio.to_thread(
+            self.reader.answers, found.feed, found.qid, begin=begin, end=end, last=last
+        )
         if table.num_rows > self.limits.result_rows:
             raise TooLargeError(
                 "rows a result",
@@ -325,13 +335,16 @@ class Service:
         start = None if not cursor else Cursor.read(cursor, found.feed.number)
         if start is None and not wait:
             return Event(Cursor(self.reader.manifest.epoch, 0, found.feed.number))
+        if wait:
+            self._require_room()
         subscription = await self.fan_out.subscribe(found.feed, found.qid, start)
         try:
             event = await subscription.next(wait)
         finally:
             self.fan_out.leave(subscription)
-        return event or Event(max(subscription.cursor, Cursor(subscription.position, 0,
-                                                              found.feed.number)))  # fmt: skip
+        if event is not None or subscription.ended:
+            return event or Event(subscription.cursor)
+        return Event(max(subscription.cursor, Cursor(subscription.position, 0, found.feed.number)))
 
     async def subscribe(self, who: Principal, name: str, cursor: str | None = None) -> Subscription:
         """Follow a query, from a cursor on or from now; `fan_out.leave` ends it."""
@@ -342,9 +355,12 @@ class Service:
                 f'no answers of "{name}" are kept',
                 hint='Register it with keep, such as 10000, or with retain, such as "1 hour".',
             )
+        self._require_room()
+        return await self.fan_out.subscribe(found.feed, found.qid, start)
+
+    def _require_room(self) -> None:
         if len(self.fan_out) >= self.limits.subscribers:
             raise TooLargeError("subscribers", self.limits.subscribers, len(self.fan_out))
-        return await self.fan_out.subscribe(found.feed, found.qid, start)
 
     # ---- statements -----------------------------------------------------------------------------
 
@@ -366,12 +382,7 @@ class Service:
 
     async def sql(self, who: Principal, text: str) -> list[Outcome]:
         """Do statements; those that ask return tables."""
-        done = await self.link.ask("sql", who, {"sql": text})
-        return [
-            Outcome(table=done.tables[each["table"]]) if "table" in each
-            else Outcome(each["message"])
-            for each in done.body["outcomes"]
-        ]  # fmt: skip
+        return await self.questions.sql(who, text)
 
     # ---- the engine -----------------------------------------------------------------------------
 
@@ -384,10 +395,6 @@ class Service:
     ) -> list[QueryInfo]:
         """Return the queries that take most of something."""
         return await asyncio.to_thread(self.costs.top, who, by, n)
-
-    async def plan_graph(self, who: Principal) -> dict[str, Any]:
-        """Return the running dataflow as nodes and edges; what is of others as counts."""
-        return await asyncio.to_thread(self.costs.plan_graph, who)
 
     async def dataflow(self, who: Principal) -> dict[str, Any]:
         """Return the running dataflow operator by operator, as the engine itself knows it."""
@@ -437,28 +444,12 @@ class Service:
                 return Found(catalog.feeds[listed.feed], listed.qid)
             stored = who.found(name)
             feed = catalog.feeds.get(stored)
-            if feed is not None and feed.kind != "query":
+            if feed is not None and feed.kind != "query" and who.sees(stored):
                 return Found(feed, None)
-            qid = population.names.get(stored, 0)
-            listed = queries.find(qid)
-            if listed is None:
+            listed = queries.find(population.names.get(stored, 0))
+            if listed is None or not who.sees(listed.feed):
                 raise _unknown(name)
-            return Found(catalog.feeds[listed.feed], qid)
-
-    def _answers(
-        self, found: Found, begin: Instant | None, end: Instant | None, last: int | None
-    ) -> pa.Table:
-        """Read answers; if a file has just gone, those of the newest epoch."""
-        for again in (False, True):
-            manifest = self.reader.manifest
-            try:
-                return answers(self.reader.root, manifest, found.feed, found.qid, begin=begin,
-                               end=end, last=last)  # fmt: skip
-            except MissingError:
-                if again:
-                    raise
-                self.reader.follow()
-        raise AssertionError
+            return Found(catalog.feeds[listed.feed], listed.qid)
 
     async def _set_state(self, who: Principal, name: str, state: str) -> QueryInfo:
         who.require("writer")
@@ -469,8 +460,8 @@ class Service:
         return self.reader.catalog.stream(name)
 
     def _feed(self, who: Principal, name: str, kind: str) -> FeedSpec:
-        feed = self.reader.catalog.feeds.get(who.found(name))
-        if feed is None or feed.kind != kind:
+        feed = self.reader.catalog.feeds.get(who.found(name, kind))
+        if feed is None or feed.kind != kind or not who.sees(feed.name):
             raise UnknownNameError(f'{kind} "{name}" does not exist')
         return feed
 

@@ -7,6 +7,7 @@ what comes back is told in the names that the tenant knows.
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +15,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from millrace.engine.streams import SYSSTREAM
 from millrace.errors import MillraceError, NameTakenError, UnknownNameError
 from millrace.lang.declarations import (
     Connector,
@@ -35,14 +35,18 @@ from millrace.lang.declarations import (
     Register,
     Show,
     Statement,
+    Subscribe,
     UpdateRows,
 )
+from millrace.lang.errors import LanguageError, Span
+from millrace.lang.statements import parse
 from millrace.server.principals import ForbiddenError, Principal
-from millrace.server.told_rows import require_hearing, told_to
-from millrace.session.held import SessionHeld
+from millrace.server.told_rows import require_hearing
 from millrace.session.script import Outcome, Script
 from millrace.session.session import Session
 
+QUESTIONS = (Explain, DryRun, Show)
+"""What only asks, and may take long; what is read is read in gateways."""
 _CHANGES = (InsertRows, InsertFile, UpdateRows, DeleteRows)
 _DECLARATIONS = (CreateStream, CreateSink, CreateTable, CreateView, Register)
 _OWN = ("query", "template")
@@ -64,18 +68,31 @@ class OwnScript(Script):
     def outcome(self, statement: Statement) -> Outcome:
         """Do one statement, if they may."""
         self.check(statement)
+        try:
+            stored = self._qualified(statement)
+        except UnknownNameError as error:
+            if isinstance(statement, Drop) and statement.if_exists:
+                return Outcome(statement, error.message)
+            raise
         with told_as_theirs(self._who):
-            done = super().outcome(self._qualified(statement))
-        table = done.table
+            done = super().outcome(stored)
+        table, message = done.table, _plain(done.message, self._who)
         if isinstance(statement, Show) and table is not None:
             table = self._seen(statement.what, table)
-        return Outcome(statement, _plain(done.message, self._who), table)
+        if isinstance(stored, Subscribe) and isinstance(statement, Subscribe):
+            message = message.replace(stored.name, statement.name)
+        return Outcome(statement, message, table)
+
+    def sees(self, feed: str) -> bool:
+        """Say whether a feed is theirs."""
+        return self._who.sees(feed)
 
     def check(self, statement: Statement) -> None:
         """Refuse what the role does not allow, and files outside of the allowed directories."""
         if isinstance(statement, Show) and statement.what == "sinks":
             self._who.require_operator("SHOW SINKS")
-        if not isinstance(statement, Show | Explain | Read | DryRun):
+        assert not isinstance(statement, Read), "gateways read by themselves"
+        if not isinstance(statement, Show | Explain):
             self._who.require("writer")
         if isinstance(statement, DryRun):
             require_hearing(self.session, self._who, str(statement.query))
@@ -114,21 +131,17 @@ class OwnScript(Script):
             case CreateTemplate(name, _, _, _):
                 return replace(statement, name=who.stored(name))
             case Drop(kind, name, _) if kind in _OWN:
-                return replace(statement, name=who.found(name))
-            case Pause(name, _):
+                return replace(statement, name=who.found(name, kind))
+            case Pause(name, _) | Subscribe(name, _):
                 return replace(statement, name=who.found(name))
             case Explain(query, analyze) if isinstance(query, str):
                 return Explain(who.found(query), analyze, written=statement.written)
             case InsertRows() | UpdateRows() | DeleteRows():
                 if self._of_table(statement.template):
                     return statement
-                return replace(statement, template=who.found(statement.template))
+                return replace(statement, template=who.found(statement.template, "template"))
             case _:
                 return statement
-
-    def held(self) -> SessionHeld:
-        """Return what they may read: their own queries, and what everybody shares."""
-        return _TheirHeld(self.session, self._who)
 
     def _seen(self, what: str, table: pa.Table) -> pa.Table:
         """Leave out what is of others, and show names as they are written."""
@@ -145,29 +158,6 @@ class OwnScript(Script):
         return kept
 
 
-class _TheirHeld(SessionHeld):
-    """What a principal may read."""
-
-    def __init__(self, session: Session, who: Principal) -> None:
-        super().__init__(session)
-        self._who = who
-
-    def stored(self, name: str) -> str:
-        """Return the name under which a query or template of theirs is stored."""
-        return self._who.found(name)
-
-    def rows(
-        self, name: str, begin: int | None, end: int | None, columns: Sequence[str]
-    ) -> pa.Table:
-        """Return the rows that they may see; all columns, since one says whose a row is."""
-        every = tuple(self._catalog.streams[name].schema.names) if name == SYSSTREAM else columns
-        return told_to(self._who, name, super().rows(name, begin, end, every))
-
-    def shown(self, stored: str) -> str:
-        """Return how they write it; nothing if it is of others."""
-        return self._who.shown(stored) if self._who.sees(stored) else ""
-
-
 @contextmanager
 def told_as_theirs(who: Principal) -> Iterator[None]:
     """Let errors speak of their names alone: lists of what else there is are left out."""
@@ -182,17 +172,62 @@ def told_as_theirs(who: Principal) -> Iterator[None]:
         raise
 
 
+def one_explained(text: str) -> Explain:
+    """Return the only statement of a text, which is an EXPLAIN; nothing is done if it is not."""
+    statements = parse(text)
+    if len(statements) > 1:
+        second = statements[1].written
+        raise LanguageError(
+            "one query is explained at a time",
+            source=text,
+            span=Span(second.first, second.first + len(second.text)),
+            detail=f"There are {len(statements)} statements; none of them was done.",
+            hint="Send statements to /v1/sql.",
+        )
+    if not isinstance(statements[0], Explain):
+        raise LanguageError(
+            "a query was expected here",
+            source=text,
+            span=Span(0, len(text)),
+            hint="Send other statements to /v1/sql.",
+        )
+    return statements[0]
+
+
+def changes_something(statement: Statement) -> bool:
+    """Say whether a statement is one for the audit log, and not only asks."""
+    return not isinstance(statement, (*QUESTIONS, Subscribe))
+
+
 def require_allowed(path: str, allowed: Sequence[Path]) -> None:
-    """Refuse a path, or a pattern, outside of the directories that the operator allows."""
+    """Refuse a path, or a pattern, outside of the directories that the operator allows.
+
+    What is found there now may not lead outside either, by a link or by "..".
+    """
     fixed = path.split("*", 1)[0].split("?", 1)[0].split("[", 1)[0]
     base = Path(fixed if fixed.endswith("/") or fixed == path else str(Path(fixed).parent))
-    real = base.resolve()
-    if not any(real == each or each in real.parents for each in map(Path.resolve, allowed)):
+    inside = [each.resolve() for each in allowed]
+    good = ".." not in Path(path).parts and _is_inside(base, inside)
+    if not good or not all(_is_inside(each, inside) for each in _named(path)):
         raise ForbiddenError(
             f'path "{path}" is not allowed',
-            detail=f"Allowed are {', '.join(map(str, allowed)) or 'none'}.",
+            detail=f"Allowed are {', '.join(map(str, allowed)) or 'none'}, without .. and links "
+            "that lead elsewhere.",
             hint="The server is started with --allow-path DIR for each directory to be named.",
         )
+
+
+def _is_inside(path: Path, allowed: Sequence[Path]) -> bool:
+    real = path.resolve()
+    return any(real == each or each in real.parents for each in allowed)
+
+
+def _named(path: str) -> Iterator[Path]:
+    """Yield what a pattern names; of a directory, the links that are in it."""
+    for each in glob.iglob(path, recursive=True):  # noqa: PTH207  a pattern may be absolute
+        yield Path(each)
+        within = glob.iglob(f"{glob.escape(each)}/*")  # noqa: PTH207  of a file, none
+        yield from (inner for inner in map(Path, within) if inner.is_symlink())
 
 
 def _plain(text: str, who: Principal) -> str:

@@ -48,6 +48,7 @@ class Tokens:
         self.path = path
         self._looked, self._stamp = 0.0, (0, 0)
         self._by_digest: dict[str, Token] = {}
+        self._ids: frozenset[str] = frozenset()
         self._quotas: dict[str, Quota] = {}
 
     def principal(self, text: str) -> Principal | None:
@@ -58,6 +59,11 @@ class Tokens:
             self._refresh(now=True)  # it may have just been made
         found = self._by_digest.get(digest)
         return None if found is None else Principal(found.tenant, found.role, found.id)
+
+    def holds(self, id_: str) -> bool:
+        """Say whether a token is known by its id, as of at most half a second ago."""
+        self._refresh()
+        return id_ in self._ids
 
     def quotas(self, *, now: bool = False) -> dict[str, Quota]:
         """Return the quotas by tenant, at most half a second old, or as they are now."""
@@ -141,12 +147,14 @@ class Tokens:
             status = self.path.stat()
         except FileNotFoundError:
             self._by_digest, self._quotas, self._stamp = {}, {}, (0, 0)
+            self._ids = frozenset()
             return
         if (status.st_mtime_ns, status.st_ino) == self._stamp:
             return
         file = self._read()
         self._stamp = status.st_mtime_ns, status.st_ino
         self._by_digest = {each["digest"]: Token(**each) for each in file["tokens"]}
+        self._ids = frozenset(each["id"] for each in file["tokens"])
         self._quotas = {name: Quota.from_json(each) for name, each in file["tenants"].items()}
 
 

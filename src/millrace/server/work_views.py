@@ -23,7 +23,6 @@ from millrace.engine.feeds import FeedSpec
 from millrace.engine.row_ids import query_of_key
 from millrace.engine.statistics import EpochStatistics
 from millrace.engine.stores import answers_in, is_found, tells_queries_apart
-from millrace.plan.tree import tree
 from millrace.reading.reader import News, Reader
 from millrace.server.principals import Principal
 from millrace.server.query_views import QueryInfo, infos
@@ -69,12 +68,12 @@ class Costs:
 
     def follow(self, news: News | None = None) -> None:
         """Count what has been committed since the last time."""
-        stores = None if news is None else news.stores
         manifest = self._reader.manifest
         with self._lock:
             after, self._seen = self._seen, manifest.epoch
             if manifest.epoch <= after:
                 return
+            stores = None if news is None or news.after != after else news.stores
             for name in manifest.stores if stores is None else stores:
                 if name not in manifest.stores:
                     continue
@@ -141,54 +140,6 @@ class Costs:
             "sinks": self.work.sinks if who.operator else [],
             "trouble": self.work.trouble if who.operator else "",
         }  # fmt: skip
-
-    def plan_graph(self, who: Principal) -> dict[str, Any]:
-        """Return the running dataflow: streams, stores, plans and feeds; of others only counts."""
-        catalog = self._reader.catalog
-        last = self.epochs[-1] if self.epochs else None
-        nodes: list[dict[str, Any]] = []
-        edges: list[dict[str, Any]] = []
-        for spec in catalog.streams.values():
-            rows = last.rows_by_stream.get(spec.name, 0) if last is not None else 0
-            nodes.append({"id": f"stream:{spec.name}", "kind": "stream", "label": spec.name,
-                          "properties": {"rows": rows, "columns": str(spec.schema)}})  # fmt: skip
-        with self._reader.registered() as (_, _, queries):
-            sizes = queries.sizes()
-        others: dict[str, int] = {}
-        for feed in catalog.feeds.values():
-            n_queries = sizes.get(feed.name, 0)
-            if not who.sees(feed.name):
-                for each in feed.sources:
-                    others[each] = others.get(each, 0) + n_queries
-                continue
-            nodes.append(self._node(feed, who, n_queries, last))
-            edges += [{"from": f"stream:{each}", "to": f"feed:{feed.number}",
-                       "rows": last.rows_by_stream.get(each, 0) if last is not None else 0}
-                      for each in feed.sources]  # fmt: skip
-        for stream, n_queries in others.items():
-            nodes.append({"id": f"others:{stream}", "kind": "others",
-                          "label": f"{n_queries} queries of others", "properties": {}})  # fmt: skip
-            edges.append({"from": f"stream:{stream}", "to": f"others:{stream}", "rows": 0})
-        return {"epoch": self._reader.manifest.epoch, "nodes": nodes, "edges": edges}
-
-    def _node(
-        self, feed: FeedSpec, who: Principal, n_queries: int, last: EpochStatistics | None
-    ) -> dict[str, Any]:
-        plan = [] if feed.plan is None else [line for each in feed.plan.told for line in tree(each)]
-        return {
-            "id": f"feed:{feed.number}",
-            "kind": "plan" if feed.plan is not None else "selection",
-            "label": who.shown(feed.name),
-            "properties": {
-                "queries": n_queries,
-                "text": feed.text,
-                "plan": plan,
-                "rows": 0 if last is None else last.results_by_query.get(feed.name, 0),
-                "seconds": self._seconds(feed),
-                "bytes": self._bytes().get(feed.name, 0),
-                "keep": feed.keep,
-            },
-        }
 
     def _count(self, store: str, runs: list[Run]) -> None:
         for run in runs:

@@ -69,12 +69,12 @@ class Dataflow:
 
     def graph(
         self,
-        visible: Callable[[str], bool] = lambda _: True,
+        sees: Callable[[str], bool] | None = None,
         shown: Callable[[str], str] = lambda name: name,
     ) -> dict[str, Any]:
         """Return nodes and edges, with the names of feeds as they are shown to whoever asks.
 
-        Feeds that are not visible are counted, and not named.
+        Who does not see everything sees no sinks, and queries of others as a count.
         """
         engine = self.session.engine
         catalog, recent = engine.registry.catalog, _recent(list(engine.statistics))
@@ -92,9 +92,12 @@ class Dataflow:
                 retain=None if stream.retain is None else print_duration(stream.retain),
                 lag=recent[-1].lag.get(stream.name, 0) / SECOND if recent else None,
             )
+        visible = sees or (lambda _: True)
         self._families(drawn, catalog, rows, results, visible)
         self._plans(drawn, catalog, rows, results, visible)
-        self._sinks(drawn, catalog, results)
+        self._others(drawn, catalog, rows, visible)
+        if sees is None:
+            self._sinks(drawn, catalog, results)
         for node in drawn.nodes.values():
             if node["kind"] == "feed":
                 node["label"] = shown(node["label"])
@@ -119,7 +122,7 @@ class Dataflow:
         sizes = {
             (feed, key): n
             for (feed, key), n in self._sizes().items()
-            if key in catalog.families and catalog.feeds[feed].plan is None
+            if key in catalog.families and catalog.feeds[feed].plan is None and visible(feed)
         }
         for stream in dict.fromkeys(catalog.feeds[feed].stream for feed, _ in sizes):
             mine = {each: n for each, n in sizes.items() if catalog.feeds[each[0]].stream == stream}
@@ -132,8 +135,7 @@ class Dataflow:
                 access=self.session.engine.settings.access,
             )
             drawn.edge(f"stream:{stream}", index, rows.get(stream, 0.0))
-            largest = sorted(mine, key=lambda each: -mine[each])
-            shown = [each for each in largest if visible(each[0])][:MOST_FAMILIES]
+            shown = sorted(mine, key=lambda each: -mine[each])[:MOST_FAMILIES]
             for feed, key in shown:
                 text = str(catalog.families[key].selection)
                 family = drawn.node(f"family:{key}", "family", text, queries=mine[feed, key])
@@ -156,21 +158,40 @@ class Dataflow:
         visible: Callable[[str], bool],
     ) -> None:
         works = self.session.engine.work.plans
-        plans = sorted(catalog.plans(), key=lambda each: -_seconds(works.get(each.number)))
-        shown = [each for each in plans if visible(each.name)][:MOST_PLANS]
+        mine = [each for each in catalog.plans() if visible(each.name)]
+        plans = sorted(mine, key=lambda each: -_seconds(works.get(each.number)))
+        shown = plans[:MOST_PLANS]
         for feed in shown:
             self._plan(drawn, catalog, feed, rows)
             told = _told(feed, catalog)
             for each in told:
                 rate = results.get(feed.name, 0.0) / len(told)
                 drawn.edge(each, _feed(drawn, feed, results), rate)
-        left = [each for each in plans if each not in shown]
+        left = plans[MOST_PLANS:]
         if left:
             label = f"{len(left):,} more plan{'' if len(left) == 1 else 's'}"
             seconds = sum(_seconds(works.get(each.number)) for each in left)
             more = drawn.node("more:plans", "more", label, seconds=seconds)
             for stream in dict.fromkeys(name for each in left for name in each.sources):
                 drawn.edge(f"stream:{stream}", more, rows.get(stream, 0.0))
+
+    def _others(
+        self,
+        drawn: Graph,
+        catalog: Catalog,
+        rows: Mapping[str, float],
+        visible: Callable[[str], bool],
+    ) -> None:
+        """Count the queries that are not visible, at each stream that they read."""
+        counts: dict[str, int] = {}
+        for (feed, _), n_queries in self._sizes().items():
+            if not visible(feed):
+                for stream in catalog.feeds[feed].sources:
+                    counts[stream] = counts.get(stream, 0) + n_queries
+        for stream, n_queries in counts.items():
+            words = "query of others" if n_queries == 1 else "queries of others"
+            others = drawn.node(f"others:{stream}", "others", f"{n_queries:,} {words}")
+            drawn.edge(f"stream:{stream}", others, rows.get(stream, 0.0))
 
     def _plan(
         self, drawn: Graph, catalog: Catalog, feed: FeedSpec, rows: Mapping[str, float]
@@ -237,8 +258,8 @@ class Dataflow:
                 backlog_bytes=sink.backlog_bytes,
                 error=sink.error or None,
             )
-            for name, forms in self.session.engine.delivery.wanted(catalog.feeds).items():
-                if forms and f"feed:{name}" in drawn.nodes:
+            for name in self.session.engine.delivery.delivered_to(sink.name, catalog.feeds):
+                if f"feed:{name}" in drawn.nodes:
                     drawn.edge(f"feed:{name}", ident, results.get(name, 0.0))
 
 

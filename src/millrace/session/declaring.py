@@ -49,12 +49,16 @@ def columns_of(
 
 
 def declare_stream(session: Session, spec: StreamSpec) -> None:
-    """Record a stream that is new; refuse one that is declared otherwise in the root."""
+    """Record a stream that is new; refuse one that is declared otherwise in the root.
+
+    A stream may have another source than before; whether clients push its rows is recorded.
+    """
     known = session.engine.registry.catalog.streams.get(spec.name)
     if known is None:
         session.change({"do": "add stream", "stream": spec.to_json()})
         return
-    before, after = known.as_declared.to_json(), {**spec.to_json(), "born": known.born}
+    before = known.as_declared.to_json()
+    after = {**spec.to_json(), "born": known.born, "pushed": known.pushed}
     differing = [word for word in before if before[word] != after[word]]
     if differing:
         word = differing[0]
@@ -63,6 +67,8 @@ def declare_stream(session: Session, spec: StreamSpec) -> None:
             detail=f"Its {word} is {before[word]} there and {after[word]} here.",
             hint="Declare it as it was, or drop the stream first.",
         )
+    if spec.pushed != known.pushed:
+        session.change({"do": "bind stream", "name": spec.name, "pushed": spec.pushed})
 
 
 def _found(found: Schema | None, column: str, stream: str) -> pa.DataType:

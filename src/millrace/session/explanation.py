@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millrace.engine.backfill import cohorts, n_catching_up, progress_of
@@ -83,15 +84,20 @@ def _history(session: Session, found: Query | Template) -> list[str]:
     return [line if not mine else f"{line}: {mine:,} queries are backfilling"]
 
 
-def standing_as(session: Session, text: str, bound: Selection | BoundRelation) -> str:
-    """Return the name of a standing query that asks the same; only such a one can be measured."""
+def standing_as(
+    session: Session, text: str, bound: Selection | BoundRelation, sees: Callable[[str], bool]
+) -> str:
+    """Return the name of a standing query that asks the same; only such a one can be measured.
+
+    It is one of those that whoever asks sees.
+    """
     if isinstance(bound, Selection):
         feeds = session.engine.registry.catalog.feeds.values()
         texts = {text, str(bound)}
         alike = (each.name for each in feeds if each.kind == "query" and each.text in texts)
-        name = next(alike, None)
+        name = next(filter(sees, alike), None)
     else:
-        name = same_plan(session, bound)
+        name = next(filter(sees, same_plan(session, bound)), None)
     if name is None:
         raise PlanError(
             "no standing query asks this",

@@ -2,119 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from millrace.lang.relational.context import View
-from millrace.operators.evaluate import Function
-from millrace.plan.nearest import nearest
-from millrace.reading.adhoc import Timed
-from millrace.reading.answers import no_answers
-from millrace.reading.history import history, newest_time
-from millrace.schema import Column, Columns, Schema
-from millrace.session.planning import views_in
-from millrace.session.query import Query
-from millrace.session.template import Template
-from millrace.session.unknown import MOST_COMPARED, there_are
+from millrace.engine.feeds import Family
+from millrace.kernels.arrays import Hashes
+from millrace.reading.held import CommittedHeld, Standing
 
 if TYPE_CHECKING:
     from millrace.session.session import Session
 
-_TIME = "_time"
 
-
-class SessionHeld:
-    """Tables, answers of queries, parameters of templates, and histories of streams."""
+class SessionHeld(CommittedHeld):
+    """What its engine has committed at one moment, with the functions of the session."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
-        self._catalog = session.engine.registry.catalog
-        self._manifest = session.engine.manifest
+        engine = session.engine
+        super().__init__(engine.root, engine.manifest, engine.registry.catalog)
+        self._session, self._registry = session, engine.registry
+        self.functions, self.function_types = session.functions, session.function_types
 
-    def columns(self, name: str) -> Schema | None:
-        """Return the columns of what has that name, None if nothing has."""
-        if name in self._catalog.tables:
-            return self._catalog.tables[name].schema
-        found = self._standing(name)
-        if found is not None:
-            fields = self._schema(found)
-            return Columns(tuple(Column(each.name, each.type) for each in fields))
-        stream = self._catalog.streams.get(name)
-        return None if stream is None or stream.retain is None else stream.schema
-
-    def time(self, name: str) -> Timed | None:
-        """Return by what rows of that name are windowed; None for what has no time."""
-        if name in self._catalog.tables:
+    def standing(self, name: str) -> Standing | None:
+        """Return the query or the template of that name, None if there is none to be read."""
+        feed, known = self._catalog.feeds.get(name), self._registry.population.names
+        if feed is not None and feed.kind == "template":
+            return Standing(feed)
+        if name not in known:
             return None
-        found = self._standing(name)
-        if isinstance(found, Template):
-            return None
-        if found is not None:
-            return Timed(_TIME, newest_time(found.feed.sources, self._manifest, self._catalog))
-        time = self._catalog.streams[name].time
-        return Timed(time, newest_time((name,), self._manifest, self._catalog))
+        if feed is None:
+            feed = self._catalog.feeds[self._registry.feed_of(known[name])]
+        return Standing(feed, known[name])
 
-    def rows(
-        self, name: str, begin: int | None, end: int | None, columns: Sequence[str]
-    ) -> pa.Table:
-        """Return the rows, oldest first; those with a time of [begin, end)."""
-        if name in self._catalog.tables:
-            return self._session.standing_table(name).rows()
-        found = self._standing(name)
-        if isinstance(found, Template):
-            return found.rows()
-        if found is not None:
-            return found.results(begin=begin, end=end)
-        root = self._session.engine.root
-        return history(root, self._manifest, self._catalog, name, begin, end, columns=columns)
+    def names(self) -> Iterator[str]:
+        """Yield how queries and templates are called."""
+        yield from dict.fromkeys([*self._catalog.feeds, *self._registry.population.names])
 
-    def unknown(self, name: str) -> tuple[str, str, str]:
-        """Return a fact, a detail and a hint about a name that cannot be read."""
-        catalog, names = self._catalog, self._session.engine.registry.population.names
-        if name in catalog.streams:
-            fact = f'stream "{name}" keeps no history'
-            return fact, "", "Declare the stream with RETAIN 1 HOUR, or so."
-        asked = [each for each in dict.fromkeys([*catalog.feeds, *names]) if self.shown(each)]
-        known = [*catalog.tables, *catalog.views, *catalog.streams, *map(self.shown, asked)]
-        detail = there_are("names", dict.fromkeys(known))
-        return f'"{name}" does not exist', detail, nearest(name, known[:MOST_COMPARED])
+    def table_rows(self, name: str) -> pa.Table:
+        """Return the rows of a table."""
+        return self._session.standing_table(name).rows()
 
-    @property
-    def views(self) -> Mapping[str, View]:
-        """The views, by name."""
-        return views_in(self._session)
-
-    @property
-    def functions(self) -> Mapping[str, Function]:
-        """The registered functions."""
-        return self._session.functions
-
-    @property
-    def function_types(self) -> Mapping[str, pa.DataType]:
-        """The types that they return."""
-        return self._session.function_types
-
-    def stored(self, name: str) -> str:
-        """Return the name under which a query or template is stored; here, the same."""
-        return name
-
-    def shown(self, stored: str) -> str:
-        """Return how a query or template is called; nothing if it may not be read."""
-        return stored
-
-    def _standing(self, name: str) -> Query | Template | None:
-        registry, name = self._session.engine.registry, self.stored(name)
-        if not self.shown(name):
-            return None
-        feed = registry.catalog.feeds.get(name)
-        template = feed is not None and feed.kind == "template"
-        known = template or name in registry.population.names
-        return self._session.standing(name) if known else None
-
-    @staticmethod
-    def _schema(found: Query | Template) -> pa.Schema:
-        if isinstance(found, Template):
-            return found.rows().schema
-        return no_answers(found.feed, "rows").schema
+    def constants(self, family: Family) -> tuple[Hashes, pa.Table]:
+        """Return the ids of a family's queries, ascending, and their constants."""
+        return self._registry.rows_of(family)

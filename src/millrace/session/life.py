@@ -9,7 +9,9 @@ from typing import Any, Self
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.streams import StreamSpec
 from millrace.errors import PlanError
-from millrace.time import print_duration, to_micros
+from millrace.time import print_duration, to_instant, to_micros
+
+_LAST = to_instant("9999-12-31T23:59:59.999999Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +41,8 @@ class Life:
         if self.history is not None:
             for each in streams:
                 self._require_retained(each)
-        expires = None if self.ttl is None else now + self.ttl
+        expires = None if self.ttl is None else end_of(self.ttl, now)
         return {"history": self.history, "partial": self.partial, "expires": expires}
-
-    def require_selections(self) -> None:
-        """Refuse a history for a template whose queries are more than selections."""
-        if self.history is not None:
-            raise PlanError(
-                "a template with windows, joins or groups has no history",
-                detail="Its queries share one plan, which is where its streams are.",
-                hint="Register a query by itself to see history, or leave it out.",
-                node=("option", "history"),
-            )
 
     def require_policy(self, policy: str | None) -> None:
         """Refuse a policy by which what has been answered of history is not kept."""
@@ -87,3 +79,15 @@ class Life:
             hint=f"Declare the stream with a longer RETAIN{part}.",
             node=("option", "history"),
         )
+
+
+def end_of(ttl: int, now: int) -> int:
+    """Return when something ends that lives for `ttl` from now on, in us; the calendar has it."""
+    if now + ttl > _LAST:
+        raise PlanError(
+            "ttl ends after the year 9999",
+            detail=f"It is {print_duration(ttl)}.",
+            hint="Leave it out: what has none stays until it is dropped.",
+            node=("option", "ttl"),
+        )
+    return now + ttl

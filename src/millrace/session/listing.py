@@ -8,7 +8,11 @@ import pyarrow as pa
 
 from millrace.engine import facts
 from millrace.engine.backfill import progress_of
+from millrace.engine.feeds import FeedSpec
 from millrace.engine.warming import warm_progress
+from millrace.session.family_explanation import latest
+from millrace.session.plan_stores import held_by
+from millrace.state.sizes import print_bytes
 from millrace.time import print_duration
 
 if TYPE_CHECKING:
@@ -31,7 +35,8 @@ def listed(session: Session, what: str) -> pa.Table:
         case "sinks":
             rows, names = _sinks(session), ["name", "state", "epochs_behind", "rows_waiting"]
         case _:
-            rows, names = _families(session), ["feed", "queries", "plan"]
+            names = ["feed", "queries", "plan", "strategy", "state", "cost"]
+            rows = _families(session)
     return pa.table({name: [row[name] for row in rows] for name in names})
 
 
@@ -122,12 +127,38 @@ def _sinks(session: Session) -> list[dict[str, Any]]:
 
 
 def _families(session: Session) -> list[dict[str, Any]]:
-    families = session.engine.registry.catalog.families
-    return [
-        {"feed": feed, "queries": n, "plan": str(families[key].selection)}
-        for (feed, key), n in sorted(_sizes(session).items(), key=lambda each: -each[1])
-        if key in families
-    ]
+    """List families, the largest first; what plans hold and take, of selections how rows match."""
+    catalog = session.engine.registry.catalog
+    rows = []
+    for (name, key), n_queries in sorted(_sizes(session).items(), key=lambda each: -each[1]):
+        if key not in catalog.families:
+            continue
+        feed, selection = catalog.feed(name), catalog.families[key].selection
+        if feed.kind == "template" and not catalog.families[key].parameters:
+            continue  # it stands for the plan that runs the template's queries
+        row = {"feed": name, "queries": n_queries, "plan": str(selection), "state": "", "cost": ""}
+        row["strategy"] = session.engine.settings.access
+        if feed.plan is not None:
+            row |= {"plan": feed.text, "strategy": _strategy(session, feed)}
+            row |= {"state": print_bytes(held_by(session, feed)), "cost": _cost(session, feed)}
+        rows.append(row)
+    return rows
+
+
+def _strategy(session: Session, feed: FeedSpec) -> str:
+    """Say how the queries of a plan are found."""
+    if feed.plan is None or feed.plan.sharing is None:
+        return "joined with its queries"
+    return latest(session, feed)
+
+
+def _cost(session: Session, feed: FeedSpec) -> str:
+    """Say which part of what all plans take a plan takes, since the engine started."""
+    taken = {
+        number: sum(done.seconds for done in work.total.values())
+        for number, work in session.engine.work.plans.items()
+    }
+    return f"{taken.get(feed.number, 0.0) / (sum(taken.values()) or 1.0):.1%}"
 
 
 def _sizes(session: Session) -> dict[tuple[str, str], int]:

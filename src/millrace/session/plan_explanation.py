@@ -14,9 +14,12 @@ from millrace.plan.declared import Declared
 from millrace.plan.gathering import why_gathered
 from millrace.plan.journeys import journeys
 from millrace.plan.levels import BIRTHS, QUERIES, family_declared
+from millrace.plan.panes import Paned, paned
 from millrace.plan.placement import EVERYWHERE, FIRST, Placing
 from millrace.plan.relations import Relation, StreamOf
 from millrace.plan.tree import tree
+from millrace.session.family_explanation import sharing_lines
+from millrace.session.pane_explanation import pane_lines
 from millrace.session.plan_stores import store_lines
 from millrace.session.plan_work import shard_line, work_lines
 from millrace.session.planning import bound_relation, declared_in, planned_feed
@@ -48,11 +51,11 @@ def explain_plan(session: Session, feed: FeedSpec, *, analyze: bool = False) -> 
     return list(_lines(session, feed, bound, analyze=analyze))
 
 
-def same_plan(session: Session, bound: BoundRelation) -> str | None:
-    """Return the name of a standing query whose plan is that of another one."""
+def same_plan(session: Session, bound: BoundRelation) -> Iterator[str]:
+    """Yield the names of the standing queries whose plan is that of another one."""
     wanted = planned_feed("query", bound.plan, session, unbounded=True).plan
     plans = session.engine.registry.catalog.plans()
-    return next((each.name for each in plans if each.plan == wanted), None)
+    return (each.name for each in plans if each.plan == wanted)
 
 
 def _lines(
@@ -104,9 +107,25 @@ def _family(session: Session, feed: FeedSpec) -> Iterator[str]:
     found = session.standing(feed.name)
     n_queries = len(found) if isinstance(found, Template) else 1
     yield f'shared   by {n_queries:,} standing queries of {feed.kind} "{feed.name}"'
+    if feed.plan is not None and feed.plan.sharing is not None:
+        yield from sharing_lines(session, feed)
+        return
     names = ", ".join(f"p{at} is :{name}" for at, (name, _) in enumerate(feed.parameters))
+    panes = _panes(session, feed)
+    if panes is not None and isinstance(found, Template):
+        yield from pane_lines(panes, found.rows().select([name for name, _ in feed.parameters]))
+        yield f"meaning  the plan below, joined with {QUERIES}: {names}"
+        return
     yield f"joined   with {QUERIES}, a row for each query, where parameters are used: {names}"
     yield f"births   {BIRTHS} are queries that began together; what is below is shared by them"
+
+
+def _panes(session: Session, feed: FeedSpec) -> Paned | None:
+    """Return how the queries of a template share panes, if they do."""
+    plan = feed.plan
+    if plan is None or plan.sharing is not None or plan.panes == "never":
+        return None
+    return paned(plan.told[0], _declared(session, plan))
 
 
 def _answers(feed: FeedSpec) -> str:
@@ -129,7 +148,7 @@ def _place(session: Session, plan: PlanSpec) -> str:
 def _declared(session: Session, plan: PlanSpec) -> Declared:
     """Return what a plan may name."""
     declared = declared_in(session)
-    if plan.parameters is None:
+    if plan.parameters is None or plan.sharing is not None:
         return declared
     return family_declared(declared, plan.parameter_types)
 

@@ -8,13 +8,16 @@ are left out while they are empty.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from millrace.engine import facts
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.plan_stores import (
     ElementStore,
     element_schema,
     element_stores,
+    plan_stores,
     state_prefix,
 )
 from millrace.engine.plans import compiled
@@ -56,6 +59,12 @@ def held(manifest: Manifest, store: str) -> tuple[int, int]:
     return sum(each.rows for each in pieces), sum(each.bytes for each in pieces)
 
 
+def held_by(session: Session, feed: FeedSpec) -> int:
+    """Return how many bytes a plan holds, with the elements that it shares."""
+    catalog, manifest = session.engine.registry.catalog, session.engine.manifest
+    return sum(held(manifest, name)[1] for name, _ in plan_stores(feed, catalog))
+
+
 class Store(NamedTuple):
     """A store of a plan: whose it is, what it is expected to hold, and how much there is."""
 
@@ -91,7 +100,11 @@ def _stores(session: Session, feed: FeedSpec) -> Iterator[Store]:
     catalog = session.engine.registry.catalog
     for each in element_stores(feed, catalog):
         width = row_bytes(element_schema(catalog.stream(each.stream)))
-        expected, now = _elements(session, each, rates), held(manifest, each.name)
+        reach = each.reach
+        if reach is None:  # queries say how far back it is, if there are some
+            reach = facts.reaches(manifest, catalog).get(feed.name)
+        expected = _elements(session, replace(each, reach=reach), rates)
+        now = held(manifest, each.name)
         yield Store("stream", each.stream, expected, width, now)
     plan = compiled(feed, catalog)
     schemas, prefix = plan.stores(), state_prefix(feed)

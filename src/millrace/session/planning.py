@@ -17,6 +17,7 @@ from millrace.plan.declared import Declared
 from millrace.plan.expressions import Call, walk
 from millrace.plan.families import Families
 from millrace.plan.family_bounds import horizon, remembered_rows
+from millrace.plan.joining import Sharing, joining
 from millrace.plan.levels import family_declared
 from millrace.plan.nodes import Selection
 from millrace.plan.outline import outline
@@ -25,7 +26,6 @@ from millrace.plan.push import Pushing
 from millrace.plan.relation_types import relation_schema
 from millrace.plan.relations import Relation, Source, Stream, StreamOf, Table, Windowed
 from millrace.plan.scopes import expressions_within, relations_in
-from millrace.plan.sizing import sizing
 from millrace.plan.stages import Staging
 from millrace.plan.unnest import Unnesting
 from millrace.schema import type_name
@@ -42,13 +42,16 @@ def planned_feed(
     session: Session,
     *,
     unbounded: bool = False,
+    historic: bool = False,
     parameters: Mapping[str, str] | None = None,
 ) -> FeedSpec:
     """Return the feed that runs a query, which is a text or a plan.
 
     One that would remember every row of a stream is refused, unless it may be `unbounded`. With
-    `parameters`, names and types, it is the feed of a template, and runs all its queries.
+    `parameters`, names and types, it is the feed of a template, and runs all its queries. One that
+    is `historic` reads no elements again: those of before are not stored.
     """
+    again = session.engine.settings.again and not historic
     declared = declared_in(session)
     plan = bound_relation(asked, session, parameters).plan if isinstance(asked, str) else asked
     if not unbounded:
@@ -69,16 +72,19 @@ def planned_feed(
         )
     tables = tuple(dict.fromkeys(each for stream in streams for each in tables_of(stream)))
     functions, lasting = tuple(_functions(streams[0].relation, declared)), None
+    shared = None if parameters is None or not again else _shared(streams, session, declared)
     if parameters is not None:
+        lasting = horizon(streams[0].relation)
+    if parameters is not None and shared is None:
         types = parameter_schema(parameters.values()).types
         orders = {each.name: each.order for each in session.streams.values()}
-        lasting = horizon(streams[0].relation)
         streams = tuple(Families(declared, types, orders).stream(each) for each in streams)
         declared = family_declared(declared, types)
         endless = [] if unbounded else [*remembered_rows(streams[0])]
         if endless:
             raise _unbounded(f'A template remembers every row of "{endless[0]}"', endless[0])
-    columns, hops = Placing(declared).columns(streams[0]), 0
+    columns = Placing(declared).columns(streams[0]) if shared is None else shared[1]
+    hops = 0
     staged = session.engine.settings.hops and columns is None and parameters is None
     way = Staging(declared).cut(streams[0].relation) if staged else None
     if way is not None:
@@ -90,10 +96,12 @@ def planned_feed(
         None if columns is None else tuple(sorted(columns.items())),
         functions,
         tables,
-        again=session.engine.settings.again and _reads_again(streams, columns, parameters),
+        again=again and (shared is not None or parameters is None),
+        panes="never" if historic else session.engine.settings.panes,
         hops=hops,
         parameters=None if parameters is None else tuple(parameters.values()),
         horizon=lasting,
+        sharing=None if shared is None else shared[0],
     )
     text = asked if isinstance(asked, str) else outline(asked)
     kind: Kind = "query" if parameters is None else "template"
@@ -101,13 +109,18 @@ def planned_feed(
     return FeedSpec(name, sources[0], answer, kind, named, text=text, plan=spec)
 
 
-def _reads_again(
-    streams: Sequence[StreamOf],
-    columns: Mapping[str, str] | None,
-    parameters: Mapping[str, str] | None,
-) -> bool:
-    """Say whether a plan can read elements again: of a family, one that is told all at once."""
-    return parameters is None or all(sizing(each, columns) for each in streams)
+def _shared(
+    streams: Sequence[StreamOf], session: Session, declared: Declared
+) -> tuple[Sharing, dict[str, str] | None] | None:
+    """Return how all queries of a family are one join, and spread, if they are."""
+    settings = session.engine.settings
+    if not settings.sharing or len(streams) > 1:
+        return None
+    found = joining(streams[0], declared)
+    if found is None:
+        return None
+    sharing = Sharing.of(found, times_in(session), settings.strategy)
+    return sharing, sharing.columns(streams[0], declared)
 
 
 def declared_in(session: Session) -> Declared:

@@ -147,10 +147,9 @@ class Registration:
     ) -> Query:
         """Register a query that is more than a selection."""
         own = self._free_name() if name is None else name
-        feed = planned_feed(own, asked, self._session, unbounded=unbounded)
-        feed = replace(feed, **keeping.of_plan(KEPT_ROWS), **self._lived(life, feed.sources))
-        if feed.history is not None and feed.plan is not None:
-            feed = replace(feed, plan=replace(feed.plan, again=False))
+        historic = life.history is not None
+        feed = planned_feed(own, asked, self._session, unbounded=unbounded, historic=historic)
+        feed = self._lived(replace(feed, **keeping.of_plan(KEPT_ROWS)), life)
         known = self._catalog.feeds.get(own)
         if known is not None and replace(known, number=0, expires=feed.expires) == feed:
             return Query(
@@ -163,10 +162,10 @@ class Registration:
         )
         return Query(self._session, qid, own, own)
 
-    def _lived(self, life: Life, streams: Iterable[str]) -> dict[str, Any]:
-        """Return how far back a feed's queries see, and when it ends."""
-        specs = [self._catalog.stream(name) for name in streams]
-        return life.of_feed(specs, self._session.now())
+    def _lived(self, feed: FeedSpec, life: Life) -> FeedSpec:
+        """Say how far back a feed's queries see, and when it ends."""
+        specs = [self._catalog.stream(name) for name in feed.sources]
+        return replace(feed, **life.of_feed(specs, self._session.now()))
 
     def _free_name(self) -> str:
         """Return a name for a query that was not given one."""
@@ -236,14 +235,18 @@ class Registration:
             used = _used_by(selection)
         else:
             feed = planned_feed(
-                name, asked, self._session, unbounded=unbounded, parameters=parameters
+                name,
+                asked,
+                self._session,
+                unbounded=unbounded,
+                historic=life.history is not None,
+                parameters=parameters,
             )
-            life.require_selections()
             feed = replace(feed, **keeping.of_plan(0))
             selection = _nothing(feed)
             used = set(parameters_in(bound.plan if isinstance(bound, BoundRelation) else bound))
         life.require_policy(feed.policy)
-        feed = replace(feed, **self._lived(life, feed.sources))
+        feed = self._lived(feed, life)
         known = self._catalog.feeds.get(name)
         if known is None:
             _require_use(name, used, list(parameters))
@@ -352,9 +355,9 @@ class Registration:
             stream = self._catalog.stream(asked[0].selection.stream)
             kept = keeping.of_selection(KEPT_ROWS, stream)
             life.require_policy(kept.get("policy"))
-            kept |= self._lived(life, [stream.name])
             text = asked[0].text if kind == "query" else ""
             fresh = FeedSpec(into, stream.name, answers[0], kind, text=text, **kept)
+            fresh = self._lived(fresh, life)
             changes.append({"do": "add feed", "feed": fresh.to_json()})
             feed = fresh
         elif kind == "query" or feed.kind != "shared":

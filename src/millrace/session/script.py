@@ -51,7 +51,7 @@ from millrace.lang.query_options import QueryOptions
 from millrace.lang.statements import parse
 from millrace.operators.select import matching
 from millrace.plan.nodes import Selection
-from millrace.reading.adhoc import ask
+from millrace.reading.held import ask_newest
 from millrace.schema import type_name
 from millrace.session.explanation import explain_query, explain_selection, standing_as
 from millrace.session.following import read_rows
@@ -120,13 +120,14 @@ class Script:
                 bound_any(query, self.session)
                 return Outcome(statement, str(self.session.dry_run(str(query), history)))
             case Read():
-                return Outcome(statement, table=ask(statement.query, self.held()))
+                asked = ask_newest(statement.query, lambda: SessionHeld(self.session))
+                return Outcome(statement, table=asked)
             case _:
                 return Outcome(statement, self._done(statement))
 
-    def held(self) -> SessionHeld:
-        """Return what questions that are asked once may read."""
-        return SessionHeld(self.session)
+    def sees(self, feed: str) -> bool:  # noqa: ARG002  who runs a session sees all
+        """Say whether the answers of a feed are among those that may be spoken of."""
+        return True
 
     def _done(self, statement: Statement) -> str:  # noqa: C901  a case for each statement
         match statement:
@@ -326,7 +327,7 @@ class Script:
             return explain_query(self.session, asked.query, analyze=asked.analyze)
         bound = bound_any(asked.query, self.session)
         if asked.analyze:
-            name = standing_as(self.session, str(asked.query), bound)
+            name = standing_as(self.session, str(asked.query), bound, self.sees)
             return explain_query(self.session, name, analyze=True)
         if isinstance(bound, Selection):
             return explain_selection(self.session, bound)

@@ -137,6 +137,7 @@ class Session(OpenRoot):
             None if idle is None else to_micros(idle),
             json,
             isinstance(source, Files | Pushed),
+            pushed=isinstance(source, Pushed),
         )
         if json is not None or (isinstance(source, Files) and source.is_text):
             compile_readers()

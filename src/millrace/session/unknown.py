@@ -7,13 +7,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from millrace.errors import UnknownNameError
-from millrace.plan.nearest import nearest
+from millrace.plan.nearest import MOST_COMPARED, nearest, there_are
 
 if TYPE_CHECKING:
     from millrace.session.session import Session
-
-MOST_LISTED = 10
-MOST_COMPARED = 10_000
 
 _PLURALS = {"query": "queries", "template": "templates", "sink": "sinks"}
 
@@ -34,17 +31,3 @@ def unknown(session: Session, what: str, name: str) -> UnknownNameError:
         hint=nearest(name, list(islice(known, MOST_COMPARED))),
         node=(what, name),
     )
-
-
-def there_are(what: str, names: Collection[str]) -> str:
-    """List names if they are few, and count them otherwise.
-
-    >>> there_are("sinks", ["a", "b"]), there_are("sinks", [])
-    ('The sinks are "a", "b".', 'There are no sinks.')
-    """
-    if not names:
-        return f"There are no {what}."
-    first = ", ".join(f'"{each}"' for each in islice(names, MOST_LISTED))
-    if len(names) <= MOST_LISTED:
-        return f"The {what} are {first}."
-    return f"There are {len(names):,} {what}, such as {first}."

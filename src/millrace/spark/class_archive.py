@@ -22,7 +22,8 @@ from pathlib import Path
 
 import pyspark
 
-from millrace.spark.java import JavaHome, cache_directory, ensure_java
+from millrace.caches import cache_directory
+from millrace.spark.java import JavaHome, ensure_java
 from millrace.spark.spark_home import spark_home
 
 PATIENCE_SECONDS = 300

@@ -25,9 +25,10 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from millrace.engine.backend import Binding, Outage
+from millrace.engine.backend import Binding
 from millrace.engine.decide import next_due
 from millrace.engine.epoch import Engine
+from millrace.engine.outage import Outage
 from millrace.errors import (
     CorruptionError,
     FencedError,

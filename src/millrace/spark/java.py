@@ -29,6 +29,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from millrace.caches import cache_directory
 from millrace.errors import MachineError
 
 MINIMUM_VERSION = 17
@@ -168,14 +169,6 @@ def _launcher_home(java: Path, environment: Mapping[str, str], cache: Path | Non
             detail=f"{error.strerror}: {parent}.",
             hint="Set XDG_CACHE_HOME to a directory that can be written, or install Java 17 or 21.",
         ) from error
-
-
-def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Where millrace keeps what it can make again."""
-    if chosen := environment.get("XDG_CACHE_HOME"):
-        return Path(chosen) / "millrace"
-    home = environment.get("HOME") or os.environ.get("HOME") or tempfile.gettempdir()
-    return Path(home) / ".cache" / "millrace"
 
 
 def _made(home: Path, script: str) -> Path:

@@ -30,6 +30,9 @@ from millrace.spark.spark_home import spark_home
 
 SPARK_VERSION = "4.3"
 
+JAVA_OPTIONS = "MILLRACE_JAVA_OPTIONS"
+"""The environment variable with further options of JVMs, such as -XX:TieredStopAtLevel=1."""
+
 REQUIRED: dict[str, str] = {
     # Streams come and go: offsets are kept by the name of a source, not by its position. Without
     # it a query refuses to restart once a stream was added.
@@ -120,6 +123,7 @@ def local_spark(
         What Spark's JVM writes to the terminal: error, warn, info, debug.
     java_options
         Options for the JVM; by default the archive of classes, where `millrace warm` made one.
+        Those of the environment (`MILLRACE_JAVA_OPTIONS`) are added.
     log
         The file that is appended to with what the JVM and Spark's Python processes write; by
         default the terminal. A JVM that runs in this process's name already keeps its own.
@@ -139,11 +143,14 @@ def local_spark(
     extra = {} if extra is None else extra
     if java_options is None:
         java_options = archive_options(ensure_java())
+    further = os.environ.get(JAVA_OPTIONS, "")
+    options = f"{_quiet_java_options(log_level)} {java_options} {further}"
     settings = {
         "spark.master": f"local[{cores},{_TASK_ATTEMPTS}]",
         "spark.app.name": app,
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": f"{_quiet_java_options(log_level)} {java_options}",
+        "spark.driver.extraJavaOptions": options,
+        "spark.executor.extraJavaOptions": further,
         **_LOCAL,
         **ADVISED,
         **extra,

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import quote
 
-from millrace.engine.backend import Outage
+from millrace.engine.outage import Outage
 from millrace.errors import MillraceError
 
 _ENDING = ".outage"

@@ -39,7 +39,7 @@ class Pacing:
     def __init__(self, settings: Callable[[], Settings], file: Path) -> None:
         self.file = file
         self._settings_now = settings
-        self._pace = Pace(self._settings.target)
+        self._pace = Pace(self._settings)
         self._bindings: Mapping[str, Binding] = {}
         self._made_with: dict[str, int] = {}
         self._made_at = 0.0
@@ -63,7 +63,7 @@ class Pacing:
 
     def follow(self, statistics: EpochStatistics) -> None:
         """Learn from an epoch."""
-        self._pace.target = self._settings.target
+        self._pace.aim(self._settings)
         if self._pace.follow(statistics) or self._limits() != self._written:
             self._write()
         self._warn(statistics)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pyspark
 
-from millrace.spark.java import cache_directory
+from millrace.caches import cache_directory
 
 LINKED = ("bin", "sbin", "jars", "data", "licenses")
 

@@ -31,7 +31,9 @@ from millrace.state.names import Data, parts_of
 from millrace.state.root import Root
 
 MAGIC = b"MILLRACE"
-VERSION = 1
+VERSION = 2
+KNOWN = (1, 2)
+"""The versions that are read; in the first no column is narrow (`state.narrow`)."""
 ALIGNMENT = 64
 
 _HEADER = struct.Struct("<8sI52x")
@@ -120,15 +122,16 @@ def _footer(name: str, data: pa.Buffer) -> dict[str, Any]:
     offset, length, expected, version = _trailer(name, data)
     header = data.slice(0, _HEADER.size).to_pybytes()
     stated = struct.unpack_from("<8sI", header)
-    if version != VERSION and stated == (MAGIC, version):
+    if version not in KNOWN and stated == (MAGIC, version):
         raise FormatVersionError(
             f'file "{name}" has format version {version}, which is not known',
-            detail=f"This millrace knows version {VERSION}.",
+            detail=f"This millrace knows versions {KNOWN[0]} to {KNOWN[-1]}.",
             hint="Open the root with the millrace that wrote it, or a newer one.",
         )
-    if version != VERSION:
-        _damaged(name, "the version in the trailer", expected=str(VERSION), found=str(version))
-    if header != _HEADER.pack(MAGIC, VERSION):
+    if version not in KNOWN:
+        known = f"{KNOWN[0]} to {KNOWN[-1]}"
+        _damaged(name, "the version in the trailer", expected=known, found=str(version))
+    if header != _HEADER.pack(MAGIC, version):
         _damaged(name, f"the header at bytes [0, {_HEADER.size})", found=header.hex())
     if offset + length + _TRAILER.size != data.size or offset < _HEADER.size:
         _damaged(

@@ -68,11 +68,11 @@ class StoredFences:
             keys, times = run.fences
             fence = max(lower_bound(keys, times, cut) - 1, 0)
             below = max(below, fence * FENCE_ROWS // BLOCK_ROWS)
-        keys, times = keys_and_times(run.block(below))
+        keys, times = keys_and_times(run.block(below).rows)
         row = lower_bound(keys, times, cut)
         if row == keys.size:
             below, row = below + 1, 0
-            keys, times = keys_and_times(run.block(below))
+            keys, times = keys_and_times(run.block(below).rows)
         return int(bounds[below]) + row, (int(keys[row]), int(times[row]))
 
 

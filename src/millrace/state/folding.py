@@ -72,9 +72,13 @@ def slim(rows: pa.Table) -> pa.Table:
 
 def widened(rows: pa.Table, names: Sequence[str]) -> pa.Table:
     """Return the columns of some names; counts that are not stored are zero."""
-    missing = [each for each in names if each not in rows.column_names]
-    for each in missing:
-        rows = rows.append_column(each, pa.array(np.zeros(rows.num_rows, np.int64)))
+    stored = rows.column_names
+    if stored == names:
+        return rows
+    known = frozenset(stored)
+    for each in names:
+        if each not in known:
+            rows = rows.append_column(each, pa.array(np.zeros(rows.num_rows, np.int64)))
     return rows.select(list(names))
 
 

@@ -11,6 +11,10 @@ than those; when a larger run stands behind smaller ones; when most of a run has
 a small run has kept its commit file alive for 64 epochs; and, whatever the classes, where it
 is cheapest when a store has too many runs.
 
+Of what is read by time, runs of which each ends later than the one before fall away whole, one
+after the other, as those do that windows write which slide. Up to 16 of them are left alone: a
+reader passes over those that have nothing for it, and merging would only write rows again.
+
 Bounds, asserted by simulation: at most log2(rows) + 16 runs in a store, unfinished merges
 included; at most `budget_rows` merged in an epoch. A row is rewritten at most about once for
 each class: 3 to 4 times in a thousand epochs of one size, 5 to 9 where rows expire meanwhile.
@@ -19,8 +23,9 @@ each class: 3 to 4 times in a thousand epochs of one size, 5 to 9 where rows exp
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 from millrace.state.cuts import Fences, choose_cut, rows_before
@@ -36,6 +41,7 @@ MAX_INPUTS = 16
 FLOOR_ROWS = 65_536
 BUDGET_FACTOR = 2
 SPARE_RUNS = 8
+MAX_FALLING = 16
 
 _outlooks: WeakKeyDictionary[StoreState, Outlook] = WeakKeyDictionary()
 
@@ -79,6 +85,7 @@ def plan_merges(
     epoch: int,
     budget_rows: int,
     horizon: Mapping[str, int],
+    by_time: Collection[str] = (),
 ) -> tuple[MergeStep, ...]:
     """Choose the slices that the epoch `epoch` merges: small merges first, large ones after.
 
@@ -91,12 +98,14 @@ def plan_merges(
     horizon
         By store, the time before which rows have expired. Runs that `plan_drops` names for
         the same horizon are not merged.
+    by_time
+        The stores that are read by time alone.
     """
     wanted = [
         merge
         for name, state in stores.items()
         if not state.queue and not _calm(state, epoch=epoch, horizon=horizon.get(name))
-        for merge in _wanted(name, state, epoch, horizon.get(name))
+        for merge in _wanted(name, state, epoch, horizon.get(name), by_time=name in by_time)
     ]
     steps = []
     for merge in sorted(wanted, key=lambda merge: (merge.rows, merge.store, merge.output)):
@@ -127,7 +136,9 @@ class _Merge:
         return sum(run.rows for run in self.runs)
 
 
-def _wanted(name: str, state: StoreState, epoch: int, horizon: int | None) -> list[_Merge]:
+def _wanted(
+    name: str, state: StoreState, epoch: int, horizon: int | None, *, by_time: bool
+) -> list[_Merge]:
     """Give the merges of one store that are in progress or due."""
     by_id = {run.id: run for run in state.runs}
     merges = [
@@ -136,7 +147,7 @@ def _wanted(name: str, state: StoreState, epoch: int, horizon: int | None) -> li
         if run.inputs
     ]
     output = state.next_id
-    for window in _windows(state, epoch, horizon):
+    for window in _windows(state, epoch, horizon, falling=by_time and _falling(state)):
         oldest = max(run.level for run in window)
         level = oldest if len(window) == 1 else oldest + 1
         merges.append(_Merge(name, output, level, tuple(window)))
@@ -152,8 +163,12 @@ def _calm(state: StoreState, *, epoch: int, horizon: int | None) -> bool:
     return outlook is not None and outlook.covers(epoch, horizon)
 
 
-def _windows(state: StoreState, epoch: int, horizon: int | None) -> list[Sequence[Run]]:
+def _windows(
+    state: StoreState, epoch: int, horizon: int | None, *, falling: bool
+) -> list[Sequence[Run]]:
     """Give disjoint sequences of neighbours that should become one run each."""
+    if falling:
+        return [[run] for run in state.runs if overdue(run, epoch)]
     segments = _segments(state, horizon)
     windows = [window for segment in segments if (window := _crowded(segment))]
     if not windows and len(state.runs) > math.log2(max(state.rows, 1)) + SPARE_RUNS:
@@ -166,6 +181,15 @@ def _windows(state: StoreState, epoch: int, horizon: int | None) -> list[Sequenc
         if run.id not in taken and (half_expired(run, horizon) or overdue(run, epoch))
     ]
     return windows + lone
+
+
+def _falling(state: StoreState) -> bool:
+    """Tell whether there are few runs, none of them being merged, which fall away in turn."""
+    return (
+        len(state.runs) <= MAX_FALLING
+        and not any(run.inputs for run in state.runs)
+        and all(older.max_time < newer.max_time for older, newer in pairwise(state.runs))
+    )
 
 
 def _segments(state: StoreState, horizon: int | None) -> list[list[Run]]:

@@ -2,8 +2,9 @@
 
 A run is stored as blocks of at most 65,536 rows. A block is one section: an encapsulated
 Arrow record batch, so that reading it is pointing into the mapped file. The directory keeps
-for each block its rows, its first and last key, and the range of its times; a section of fences
-keeps the key and time of every 4,096th row, from which merges choose where to cut.
+for each block its rows, its first and last key, the range of its times, and which columns are
+narrow (`narrow`); a section of fences keeps the key and time of every 4,096th row, from which
+merges choose where to cut.
 
 Invariant: what a reader asks of one block verifies that block and no other.
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,12 +26,15 @@ import pyarrow as pa
 
 from millrace.errors import CorruptionError
 from millrace.state.container import Container
+from millrace.state.narrow import Narrow, stored_schema, widened
 from millrace.state.order import Keys, Positions, Times
 from millrace.state.root import Root
 
 BLOCK_ROWS = 65_536
 FENCE_ROWS = 4_096
 REMEMBERED = 1_024
+_FENCES = 5
+"""So many numbers of a block are its fences; what follows are its narrow columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +48,19 @@ class Blocks:
     max_times: Times
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """A block as it is stored: its keys and times are as they are, other columns may be narrow."""
+
+    rows: pa.RecordBatch
+    schema: pa.Schema
+    narrow: Sequence[Narrow]
+
+    def wide(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return some of the stored rows as they were given."""
+        return widened(rows, self.schema, self.narrow)
+
+
 class StoredRun:
     """One run of an opened file."""
 
@@ -51,6 +68,7 @@ class StoredRun:
         self._container = container
         self._name = name
         self._described = described
+        self._opened: dict[int, Block] = {}
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -61,7 +79,8 @@ class StoredRun:
     @cached_property
     def blocks(self) -> Blocks:
         """The fences of the blocks."""
-        rows, first, last, low, high = zip(*self._described["blocks"], strict=True)
+        fences = (each[:_FENCES] for each in self._described["blocks"])
+        rows, first, last, low, high = zip(*fences, strict=True)
         return Blocks(
             np.concatenate(([0], np.cumsum(rows, dtype=np.intp))),
             np.array(first, dtype=np.uint64),
@@ -79,10 +98,16 @@ class StoredRun:
         times = np.frombuffer(section, dtype="<i8", offset=8 * n_fences)
         return keys, times
 
-    def block(self, ordinal: int) -> pa.RecordBatch:
+    def block(self, ordinal: int) -> Block:
         """Give one block, pointing into the mapped file."""
-        message = self._container.section(f"{self._name}:{ordinal}")
-        return pa.ipc.read_record_batch(message, self.schema)
+        found = self._opened.get(ordinal)
+        if found is None:
+            message = self._container.section(f"{self._name}:{ordinal}")
+            described = self._described["blocks"][ordinal][_FENCES:]
+            narrow = [Narrow.from_json(each) for each in described]
+            rows = pa.ipc.read_record_batch(message, stored_schema(self.schema, narrow))
+            found = self._opened[ordinal] = Block(rows, self.schema, narrow)
+        return found
 
 
 class RunFile:

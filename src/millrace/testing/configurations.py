@@ -89,8 +89,9 @@ CONFIGURATIONS = (
     Configuration("spread", (_SPREAD,), n_tasks=3, shuffled=True),
     Configuration(
         "resharded",
-        tuple(Settings(shards=n, spread="always", backoff=0) for n in (1, 4, 2, 7)),
+        tuple(Settings(shards=n, spread="always", backoff=0) for n in (1, 3, 2, 5)),
         n_tasks=2,
+        inline_bytes=0,
     ),
     Configuration("files", (Settings(spread="always", backoff=0),), n_tasks=2, inline_bytes=0),
     Configuration(

@@ -185,7 +185,8 @@ def _arithmetic(write: Writer, kind: Kind, depth: int) -> Expression:
 
 
 def _number_call(write: Writer, kind: Kind, depth: int) -> Expression:
-    function = write.one(["abs", "sign", "floor", "ceil", "round", "round", "mod", "negative"])
+    functions = ["abs", "sign", "floor", "ceil", "trunc", "round", "round", "mod", "negative"]
+    function = write.one(functions)
     number = write.of(kind, depth)
     if function == "negative":
         return Negative(number)
@@ -197,8 +198,11 @@ def _number_call(write: Writer, kind: Kind, depth: int) -> Expression:
 
 
 def _double_call(write: Writer, _: Kind, depth: int) -> Expression:
-    function = write.one(["sqrt", "ln", "log10", "exp", "power"])
-    numbers = [write.number(depth) for _ in range(2 if function == "power" else 1)]
+    of_two = ["power", "atan2"]
+    of_one = ["sqrt", "ln", "log2", "log10", "exp", "sin", "cos", "tan", "asin", "acos", "atan",
+              "degrees", "radians"]  # fmt: skip
+    function = write.one([*of_one, *of_two])
+    numbers = [write.number(depth) for _ in range(2 if function in of_two else 1)]
     return Call(function, tuple(numbers))
 
 
@@ -209,8 +213,8 @@ def _counting(write: Writer, _: Kind, depth: int) -> Expression:
 
 
 def _instant_part(write: Writer, _: Kind, depth: int) -> Expression:
-    parts = ["year", "quarter", "month", "week", "day", "dayofweek", "dayofyear", "hour",
-             "minute", "second"]  # fmt: skip
+    parts = ["year", "quarter", "month", "week", "day", "dayofweek", "isodow", "dayofyear", "hour",
+             "minute", "second", "epoch_ms"]  # fmt: skip
     return Call(write.one(parts), (write.mixing("date", depth),))
 
 
@@ -241,9 +245,11 @@ _TEXT_CALLS: dict[str, tuple[Callable[[Writer, int], Expression], ...]] = {
     "substring": (_a_text, _a_number, _a_number),
     "left": (_a_text, _a_number),
     "right": (_a_text, _a_number),
+    "repeat": (_a_text, _a_number),
     "replace": (_a_text, _a_text, _a_text),
     "split_part": (_a_text, _a_text, _a_number),
     "concat": (_a_text, _a_text, _a_text),
+    "concat_ws": (_a_text, _a_text, _a_text, _a_text),
     "lpad": (_a_text, _a_number, _a_text),
     "rpad": (_a_text, _a_number, _a_text),
     "regexp_replace": (_a_text, _a_regex, lambda write, _: Literal(write.one(["", "x", "éé"]))),
@@ -287,6 +293,16 @@ def _printed(write: Writer, _: Kind, depth: int) -> Expression:
     return Call("strftime", (write.mixing("date", depth), Literal(pattern)))
 
 
+def _named(write: Writer, _: Kind, depth: int) -> Expression:
+    return Call(write.one(["dayname", "monthname"]), (write.mixing("date", depth),))
+
+
+def _day(write: Writer, _: Kind, depth: int) -> Expression:
+    if write.one([True, False]):
+        return Call("last_day", (write.mixing("date", depth),))
+    return Call("make_date", (write.of("integer", depth), write.small(), write.small()))
+
+
 def _leaf(write: Writer, kind: Kind, _: int) -> Expression:
     return write.leaf(kind)
 
@@ -296,9 +312,9 @@ _PRODUCTIONS: dict[Kind, list[Callable[[Writer, Kind, int], Expression]]] = {
     "integer": [_arithmetic, _number_call, _counting, _instant_part, _difference],
     "decimal": [_arithmetic, _number_call],
     "floating": [_arithmetic, _number_call, _double_call, _epoch],
-    "text": [_text_call, _joined, _printed],
+    "text": [_text_call, _joined, _printed, _named],
     "binary": [_leaf],
-    "date": [_leaf],
+    "date": [_day],
     "timestamp": [_trunc, _moved],
 }
 

@@ -42,7 +42,13 @@ from millrace.state.run_store import load_manifest, manifest_log
 from millrace.testing.bag import bag_of
 from millrace.testing.configurations import Configuration, replaced
 from millrace.testing.mortal_root import MortalRoot, copied
-from millrace.testing.scenario import FUNCTIONS, PARAMETERS, TEMPLATE, Scenario
+from millrace.testing.scenario import (
+    FUNCTIONS,
+    LIMIT_COLUMNS,
+    LIMITS,
+    PARAMETERS,
+    Scenario,
+)
 from millrace.testing.spreading import spread
 from millrace.time import ManualClock
 
@@ -77,7 +83,7 @@ class Process:
         self.clock = ManualClock(start=scenario.clock(epoch))
         self.session = Session(self.root, clock=self.clock, threads=False)
         self.engine = self.session.engine
-        self._template: Template | None = None
+        self._templates: dict[str, Template] = {}
         self._settle(epoch)
         for name, function in FUNCTIONS.items():
             self.session.function(name, function, returns="boolean")
@@ -103,25 +109,37 @@ class Process:
         """Bring streams and queries to what they are in an epoch; done before, it does nothing."""
         session, catalog = self.session, self.engine.registry.catalog
         streams, queries = self.scenario.streams(epoch), self.scenario.queries(epoch)
-        kept = self.scenario.retained()
-        for name in [each for each in catalog.feeds if each not in {*queries, *kept, MANY}]:
+        kept, templates = self.scenario.retained(), self.scenario.templates
+        known = {*queries, *kept, *templates}
+        for name in [each for each in catalog.feeds if each not in known]:
             session.change({"do": "drop feed", "name": name})
         for name in [each for each in catalog.streams if each not in streams]:
             session.drop_stream(name)
         for name in [each for each in streams if each not in catalog.streams]:
             session.stream(name, **streams[name])
+        if self.scenario.plans:
+            self._declare_limits(epoch)
         for name in [each for each in queries if each not in catalog.feeds]:
             session.query(queries[name], name=name)
         for name in [each for each in kept if each not in catalog.feeds]:
             text, how = kept[name]
             session.query(text, name=name, **how)
-        self._declare_rows(epoch)
+        for name, asked in templates.items():
+            if name not in self._templates:
+                self._templates[name] = session.template(name, asked, PARAMETERS)
+            self._declare_rows(self._templates[name], epoch)
 
-    def _declare_rows(self, epoch: int) -> None:
-        """Bring the rows of the template to what they are in an epoch."""
-        if self._template is None:
-            self._template = self.session.template(MANY, TEMPLATE, PARAMETERS)
-        template = self._template
+    def _declare_limits(self, epoch: int) -> None:
+        """Bring the rows of the table to what they are in an epoch."""
+        table = self.session.table(LIMITS, LIMIT_COLUMNS, key="tag")
+        wanted = self.scenario.limits(epoch)
+        gone = [row for row in table.rows().to_pylist() if wanted.get(row["tag"]) != row["least"]]
+        if gone:
+            table.delete(gone)
+        table.insert_missing([{"tag": tag, "least": least} for tag, least in wanted.items()])
+
+    def _declare_rows(self, template: Template, epoch: int) -> None:
+        """Bring the rows of a template to what they are in an epoch."""
         wanted, paused = self.scenario.rows(epoch), self.scenario.paused(epoch)
         present = {row["slot"]: row for row in template.rows().to_pylist()}
         gone = [row["_query"] for slot, row in present.items() if slot not in wanted]

@@ -49,7 +49,7 @@ _WINDOWS = (
     Window("range"), Window("range", 0), Window("range", 3), Window("rows", 2),
     Window("rows", 3, 2), Window("range", 4, 2), Window("range", 2, 3), Window("range", since=3),
     Window("range", since=2, until=6), Window("range", until=5), Window("range", 5, lag=2),
-    Window("range", lag=3), Window("range", slide=3, since=2),
+    Window("range", lag=3), Window("range", slide=3, since=2), Window("rows", slide=3),
 )  # fmt: skip
 _KINDS: dict[str, SmallKind] = {
     "int32": "integer", "double": "double", "string": "text", "bool": "boolean"
@@ -116,7 +116,8 @@ class _Plans:
         if name in DECLARED.tables:
             return Drawn(Table(name, alias), _columns(DECLARED.tables[name], alias))
         columns = _columns(DECLARED.streams[name], alias)
-        parted = Window("rows", 1, by=("k",)), Window("rows", 2, 2, by=("name", "k"))
+        parted = (Window("rows", 1, by=("k",)), Window("rows", 2, 2, by=("name", "k")),
+                  Window("rows", None, 2, by=("k",)))  # fmt: skip
         window = self.small.one([*_WINDOWS, *parted, Window("range", 6), Window("rows", 5)])
         return Drawn(Windowed(Source(name), window, alias), columns)
 

@@ -2,9 +2,9 @@
 
 Rows are late, without a time, NaN and NULL; they expire; one partition falls silent for a while.
 Queries come and go in every epoch, one under the same name again and again, one fails on a row
-and is suspended. The rows of a template are inserted, changed, paused, resumed and deleted. A
-stream is dropped and declared anew. What an epoch holds depends on its
-number alone, so a run that was disturbed can be compared with one that was not.
+and is suspended. The rows of a template are inserted, changed, paused, resumed and deleted, those
+of a table inserted, changed and deleted. A stream is dropped and declared anew. What an epoch holds
+depends on its number alone, so a run that was disturbed can be compared with one that was not.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ def fussy(values: pa.Array) -> pa.Array:
 
 TEMPLATE = "SELECT at, value FROM kafka WHERE at > :low - 20 AND at % 8 <> :slot % 8"
 PARAMETERS = {"slot": "bigint", "low": "bigint"}
+JOINED = (
+    "SELECT ISTREAM(a.at, b.at AS other) FROM kafka [RANGE :slot us] a, files [RANGE 25 us] b "
+    "WHERE a.tag = b.tag AND a.at > :low - 20"
+)
+"""A template with the same parameters whose queries are one join."""
 
 PLANS = {
     "grouped": "SELECT tag, count(*) AS n, sum(value) AS total, max(value) AS most "
@@ -51,7 +56,11 @@ PLANS = {
     "crowds": "SELECT n, count(*) AS tags FROM (SELECT tag, count(*) AS n FROM kafka [RANGE 30 us] "
     "GROUP BY tag) GROUP BY n",
     "alone": "SELECT at FROM kafka [RANGE 20 us] WHERE at NOT IN (SELECT at FROM files [ROWS 3])",
+    "limited": "SELECT k.at, l.least FROM kafka [RANGE 20 us] k, limits l "
+    "WHERE k.tag = l.tag AND k.value > l.least",
 }
+LIMITS, LIMIT_COLUMNS = "limits", "tag text, least double"
+"""A table that queries read where plans stand."""
 
 FUNCTIONS: dict[str, Function] = {"fussy": fussy}
 
@@ -63,6 +72,11 @@ class Scenario:
     n_epochs: int = 29
     plans: bool = False
     """Whether queries that remember something stand too."""
+
+    @property
+    def templates(self) -> dict[str, str]:
+        """The templates in force; all have the same rows."""
+        return {"many": TEMPLATE, **({"joined": JOINED} if self.plans else {})}
 
     def clock(self, epoch: int) -> int:
         """Return the wall clock when the epoch is decided."""
@@ -106,6 +120,11 @@ class Scenario:
             f"{policy}_kept": (text, {"retain": 60, "policy": policy})
             for policy in ("lazy", "eager", "none")
         }
+
+    def limits(self, epoch: int) -> dict[str, float]:
+        """Return the rows of the table: `least` for each `tag`."""
+        found = {"x": 0.0 if epoch % 4 < 2 else 1.0}
+        return found if epoch % 5 < 2 else {**found, "y": 2.0}
 
     def rows(self, epoch: int) -> dict[int, int]:
         """Return the rows of the template: `low` for each `slot`."""

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -29,14 +30,14 @@ def free_port() -> int:
 class ServerProcess:
     """`millrace serve --local` on a root, which can be stopped, killed and started again."""
 
-    def __init__(self, root: Path, *options: str) -> None:
-        self.root, self.options, self.port = root, options, free_port()
+    def __init__(self, root: Path, *options: str, ca: Path | None = None) -> None:
+        self.root, self.options, self.port, self._ca = root, options, free_port(), ca
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'http' if self._ca is None else 'https'}://127.0.0.1:{self.port}"
 
     def start(self) -> Self:
         """Start it, again on the same root and port; return when it is ready."""
@@ -72,11 +73,12 @@ class ServerProcess:
 
     def _await(self) -> None:
         ends = time.monotonic() + START_SECONDS
+        verify = True if self._ca is None else ssl.create_default_context(cafile=str(self._ca))
         while time.monotonic() < ends:
             assert self._process is not None
             assert self._process.poll() is None, f"the server has ended:\n{self.log()}"
             with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{self.url}/v1/ready", timeout=2).status_code == 200:
+                if httpx.get(f"{self.url}/v1/ready", timeout=2, verify=verify).status_code == 200:
                     return
             time.sleep(0.1)
         message = f"the server is not ready:\n{self.log()}"

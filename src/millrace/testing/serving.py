@@ -68,6 +68,7 @@ class Served:
             token_path=self.options.token_path,
             limits=self.options.limits,
             demo=self.options.demo,
+            functions=self.options.functions,
         )
         self.service: Service = self.app.state.gate.service
         self._start_gateway()

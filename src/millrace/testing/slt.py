@@ -8,6 +8,9 @@
     error: parameter
     template above(low double): SELECT symbol, price FROM trades WHERE price > :low
     insert above (10), (20)
+    table limits (symbol text, most double)
+    put limits ACME 10 | BOLT 20
+    view named: SELECT symbol, most FROM limits WHERE most > 5
 
     at 0  trades  ACME 12 | 'two words' NULL | BOLT 25 @-5
     ----  cheap   + ACME
@@ -23,6 +26,9 @@
     at 4  trades  BOLT 25
     end 20
     ----  held    2: + ACME | 4: BOLT | 7+: - ACME | 9+: BOLT
+
+`put` and `take` say which rows of a table come and go: what a query has told stays as it was, and
+from the first instant on about which it has told nothing it sees the change.
 
 A statement goes on where the next line is indented. `error:` after a statement says that it is
 refused, with a message that holds the text; one that begins with `CQL002 at 1:8` with that code,
@@ -53,7 +59,10 @@ TIME, PLACE = "at", "nth"
 """The columns that every stream of a language test has."""
 
 _RULE = "----"
-_WORDS = ("stream", "query", "template", "insert", "update", "delete", "pause", "resume", "drop")
+_WORDS = (
+    "stream", "table", "view", "query", "template", "insert", "update", "delete", "put", "take",
+    "pause", "resume", "drop",
+)  # fmt: skip
 _STREAM = re.compile(r"(?P<name>\w+)\s*\((?P<text>.*)\)\s*(?:delay\s+(?P<more>.+))?", re.DOTALL)
 _QUERY = re.compile(r"(?P<name>\w+)(?:\s+into\s+(?P<more>\w+))?\s*:\s*(?P<text>.*)", re.DOTALL)
 _TEMPLATE = re.compile(r"(?P<name>\w+)\s*\((?P<more>.*?)\)\s*:\s*(?P<text>.*)", re.DOTALL)
@@ -210,7 +219,9 @@ def _step(script: Script, pieces: list[_Piece], at: int) -> int:
 def _statement(
     script: Script, piece: _Piece, word: str, rest: str, error: str | None, error_line: int
 ) -> Statement:
-    patterns = {"stream": _STREAM, "query": _QUERY, "template": _TEMPLATE}
+    patterns = {
+        "stream": _STREAM, "table": _STREAM, "query": _QUERY, "view": _QUERY, "template": _TEMPLATE,
+    }  # fmt: skip
     found = patterns.get(word, _CHANGE).fullmatch(rest)
     if found is None:
         script.fail(piece.first, f"this is not how a {word} is written")
@@ -227,7 +238,7 @@ def _instant(script: Script, pieces: list[_Piece], at: int) -> int:
     time = found[1]
     while found is not None and found[1] == time:
         if not ends and found[2]:
-            rows.append((found[2], _rows(script, pieces[at].first, found[3] or "")))
+            rows.append((found[2], rows_of(script, pieces[at].first, found[3] or "")))
         at += 1
         more = not ends and at < len(pieces) and pieces[at].text.startswith("at ")
         found = _AT.fullmatch(pieces[at].text) if more else None
@@ -248,7 +259,8 @@ def _instant(script: Script, pieces: list[_Piece], at: int) -> int:
     return at
 
 
-def _rows(script: Script, line: int, text: str) -> tuple[Row, ...]:
+def rows_of(script: Script, line: int, text: str) -> tuple[Row, ...]:
+    """Read rows that stand between bars."""
     rows = []
     for each in _parts(text):
         tokens = tokens_of(each)

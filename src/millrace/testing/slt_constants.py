@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -73,6 +74,10 @@ def _spelt(value: object) -> str:
             return str(value).upper()
         case str():
             return "'" + value.replace("'", "''") + "'"
+        case date():
+            return f"{'TIMESTAMP' if isinstance(value, datetime) else 'DATE'} '{value}'"
+        case None:
+            return "NULL"
         case _:
             return str(value)
 

@@ -50,6 +50,21 @@ class InProcessDriver:
         self._streams[name] = schema, delay
         return self._session.engine.registry.catalog.stream(name)
 
+    def table(self, name: str, schema: Schema) -> None:
+        """Declare a table."""
+        self._session.table(name, schema)
+        self._crash()
+
+    def view(self, name: str, text: str) -> None:
+        """Declare a view."""
+        self._session.view(name, text)
+        self._crash()
+
+    def change_table(self, name: str, rows: Sequence[dict[str, Any]], copies: int) -> None:
+        """Insert rows into a table, or delete them."""
+        change_table(self._session, name, rows, copies)
+        self._crash()
+
     def ask(self, name: str, asked: str | Selection, into: str) -> None:
         """Register a query."""
         query = self._session.query(asked, name=name, into=into or None, unbounded=True)
@@ -155,6 +170,13 @@ class InProcessDriver:
         if self._way.crashes:
             self._root.die()
             self._open()
+
+
+def change_table(session: Session, name: str, rows: Sequence[dict[str, Any]], copies: int) -> None:
+    """Insert rows into a table, or, if the copies are below zero, delete them."""
+    table, schema = session.standing_table(name), session.engine.registry.catalog.table(name).schema
+    given = pa.Table.from_batches([batch_of(rows, schema)])
+    table.insert(given) if copies > 0 else table.delete(given)
 
 
 def batch_of(rows: Sequence[dict[str, Any]], schema: Schema) -> pa.RecordBatch:

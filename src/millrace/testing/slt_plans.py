@@ -9,7 +9,7 @@ An answer's sign tells its instant too: `7+: -`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -19,10 +19,11 @@ from millrace.errors import SeveralRowsError, SumOverflowError
 from millrace.lang.relational.bound import BoundRelation
 from millrace.plan.declared import Declared
 from millrace.plan.relations import StreamOf
+from millrace.schema import Schema
 from millrace.session.planning import sources_of
 from millrace.testing.oracle.epochs import Epoch, Outcome, outcome_of
 from millrace.testing.oracle.instants import DefinitionFrom, Instants
-from millrace.testing.oracle.relations import Element
+from millrace.testing.oracle.relations import Change, Element
 from millrace.testing.slt import PLACE, TIME
 from millrace.time import SECOND
 
@@ -41,6 +42,14 @@ class KnownPlan:
     bound: BoundRelation
     since: int
     until: int | None = None
+
+
+@dataclass(slots=True)
+class KnownTable:
+    """A table: its columns, and its changes, each with the instant of the file that it precedes."""
+
+    schema: Schema
+    changes: list[Change] = field(default_factory=list)
 
 
 def signed(at: int, sign: str) -> str:
@@ -75,7 +84,10 @@ def when(answer: Answer) -> tuple[Decimal, int]:
 
 
 def answers_of(
-    plan: KnownPlan, streams: Mapping[str, StreamSpec], epochs: Sequence[Epoch]
+    plan: KnownPlan,
+    streams: Mapping[str, StreamSpec],
+    tables: Mapping[str, KnownTable],
+    epochs: Sequence[Epoch],
 ) -> list[Answer]:
     """Ask the definition what a query answers, `!` if it fails."""
     told = plan.bound.plan
@@ -92,11 +104,23 @@ def answers_of(
     begin = _complete(sources, outcome_of(specs, epochs[: plan.since], ()))
     if begin is None:
         begin = min((at for some in times.values() for at in some if at < end), default=end)
+
+    def frontier(number: int) -> int:
+        """Return from when on a change is seen that came before an instant of the file."""
+        complete = _complete(sources, outcome_of(specs, epochs[: max(number, plan.since)], ()))
+        return begin if complete is None else max(begin, complete)
+
+    changes = {
+        name: [(frontier(number), row, copies) for number, row, copies in each.changes]
+        for name, each in tables.items()
+    }
     schemas = {name: streams[name].schema for name in streams}
-    known = repr((told, elements, begin, end))
+    declared = Declared(schemas, {name: each.schema for name, each in tables.items()})
+    known = repr((told, elements, changes, begin, end))
     if known not in _known:
-        instants = Instants(times, begin, end)
-        definition = DefinitionFrom(Declared(schemas), elements, instants=instants)
+        when_changed = {name: [at for at, _, _ in some] for name, some in changes.items()}
+        instants = Instants(times, begin, end, when_changed)
+        definition = DefinitionFrom(declared, elements, changes, instants=instants)
         _known[known] = _told(told, definition, instants)
     return _known[known]
 

@@ -20,6 +20,8 @@ import pyarrow as pa
 
 from millrace.errors import MillraceError
 from millrace.lang.errors import LanguageError
+from millrace.lang.queries import query_of
+from millrace.lang.relational.context import View
 from millrace.plan.nodes import Selection
 from millrace.schema import Schema
 from millrace.testing.oracle.epochs import Epoch
@@ -31,9 +33,10 @@ from millrace.testing.slt import (
     Script,
     Statement,
     Step,
+    rows_of,
 )
 from millrace.testing.slt_constants import constants_of, numbered, parameters_of
-from millrace.testing.slt_plans import read_sign
+from millrace.testing.slt_plans import KnownTable, read_sign
 from millrace.testing.slt_report import FOREVER, Answers, Report, differing, in_short, parted, union
 from millrace.testing.slt_values import micros_of, read_array, read_value
 from millrace.testing.slt_ways import Way
@@ -63,6 +66,15 @@ class Driver(Protocol):
 
     def change(self, what: str, name: str) -> None:
         """Pause, resume or drop a query or a template."""
+
+    def table(self, name: str, schema: Schema) -> None:
+        """Declare a table."""
+
+    def view(self, name: str, text: str) -> None:
+        """Declare a view."""
+
+    def change_table(self, name: str, rows: Sequence[dict[str, Any]], copies: int) -> None:
+        """Insert rows into a table, or, if the copies are below zero, delete them."""
 
     def feed(self, epochs: Sequence[Sequence[Fed]]) -> None:
         """Run epochs over rows."""
@@ -190,6 +202,15 @@ class Runner:
             case "stream":
                 columns = f"{step.text}, {TIME} timestamp, {PLACE} bigint"
                 world.streams[name] = driver.declare(name, Schema.of(columns), step.more)
+            case "table":
+                schema = Schema.of(step.text)
+                driver.table(name, schema)
+                world.tables[name] = KnownTable(schema)
+            case "view":
+                driver.view(name, step.text)
+                world.views[name] = View(query_of(step.text))
+            case "put" | "take":
+                self._change_table(step)
             case "query":
                 self._ask(name, step.text, step.more)
             case "template":
@@ -215,6 +236,20 @@ class Runner:
         else:
             driver.ask(name, text, into)
             world.ask_plan(name, bound)
+
+    def _change_table(self, step: Statement) -> None:
+        """Let rows of a table come or go."""
+        table, copies = self.world.tables[step.name], 1 if step.word == "put" else -1
+        rows = [
+            {
+                column.name: self._value(step.line, token, column.type)
+                for token, column in zip(row.tokens, table.schema, strict=True)
+            }
+            for row in rows_of(self.script, step.line, step.text)
+        ]
+        self.driver.change_table(step.name, rows, copies)
+        now = len(self.world.epochs)
+        table.changes += [(now, row, copies) for row in rows]
 
     def _constants(self, step: Statement) -> None:
         """Insert queries into a template, or change one of them."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,7 +27,7 @@ from millrace.session import Template as SessionTemplate
 from millrace.testing.slt import PLACE, TIME, read_script
 from millrace.testing.slt_answers import Ledger
 from millrace.testing.slt_functions import FUNCTIONS
-from millrace.testing.slt_inprocess import batch_of
+from millrace.testing.slt_inprocess import batch_of, change_table
 from millrace.testing.slt_report import Answers
 from millrace.testing.slt_runner import Fed, Runner
 from millrace.testing.slt_ways import Way
@@ -87,6 +87,7 @@ class SparkDriver:
     def __init__(self, stage: Stage, number: int) -> None:
         self._stage, self._number = stage, number
         self._streams: dict[str, Schema] = {}
+        self._others: list[str] = []
         self._n_files = 0
         self._found: Answers = {}
 
@@ -98,6 +99,20 @@ class SparkDriver:
         session.stream(ours, frame, schema=schema, time=TIME, order=PLACE, delay=delay or 0)
         self._streams[name] = schema
         return replace(session.engine.registry.catalog.stream(ours), name=name)
+
+    def table(self, name: str, schema: Schema) -> None:
+        """Declare a table."""
+        self._others.append(name)
+        self._stage.session.table(self._ours(name), schema)
+
+    def view(self, name: str, text: str) -> None:
+        """Declare a view."""
+        self._stage.session.view(self._ours(name), self._renamed(text))
+        self._others.append(name)
+
+    def change_table(self, name: str, rows: Sequence[dict[str, Any]], copies: int) -> None:
+        """Insert rows into a table, or delete them."""
+        change_table(self._stage.session, self._ours(name), rows, copies)
 
     def ask(self, name: str, asked: str | Selection, into: str) -> None:
         """Register a query."""
@@ -174,9 +189,9 @@ class SparkDriver:
         return found
 
     def _renamed(self, text: str) -> str:
-        """Give the streams in a query the names they have here; what is quoted stays, and `5 s`."""
+        """Give what a query reads the names it has here; what is quoted stays, and `5 s`."""
         parts = _QUOTED.split(text)
-        for name in self._streams:
+        for name in (*self._streams, *self._others):
             word = re.compile(rf"(?<!\d\s)\b{name}\b", re.IGNORECASE)
             parts[::2] = [word.sub(self._ours(name), each) for each in parts[::2]]
         return "".join(parts)

@@ -34,6 +34,8 @@ _PLAIN = Settings(shards=1, spread="never", backoff=0)
 _SLOWLY = Settings(shards=1, spread="never", backfill_rows=2, backoff=0)
 _REMEMBERED = Settings(shards=2, spread="always", again=False, backoff=0)
 _MERGED = Settings(shards=4, spread="always", merge_at_start=True, backoff=0)
+_APART = Settings(shards=2, spread="always", sharing=False, panes="never", backoff=0)
+_HOT = Settings(shards=2, spread="always", strategy="hotspot", panes="sparse", backoff=0)
 _GATHERED = Settings(shards=2, spread="always", hops=False, backoff=0)
 
 
@@ -82,7 +84,7 @@ class Way:
         """Say whether a file that is run in this way is among those that are always run."""
         if self == DEFAULT:
             return True
-        return self._draws(path, 3 if {*PLANS}.isdisjoint(path.parts) else 12)
+        return self._draws(path, 6 if {*PLANS}.isdisjoint(path.parts) else 12)
 
     def _draws(self, path: Path, share: int) -> bool:
         return crc32(f"{self.name} {path.stem}".encode()) % share == 0
@@ -118,6 +120,8 @@ WAYS = (
     Way("crashes", crashes=True, share=3),
     Way("merged", _MERGED, selections=False),
     Way("remembered", _REMEMBERED, cut="random", selections=False),
+    Way("unshared-joins", _APART, cut="random", selections=False),
+    Way("hotspots", _HOT, cut="random", selections=False),
     Way("no-hops", _GATHERED, cut="random", n_tasks=2, selections=False),
     *(_forced(access) for access in METHODS),
     *(_sharded(n_shards) for n_shards in (1, 2, 4)),

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from millrace.engine.streams import StreamSpec
 from millrace.lang.relational.bound import BoundRelation, bind_any
+from millrace.lang.relational.context import View
 from millrace.plan.bind import output_schema
 from millrace.plan.declared import Declared
 from millrace.plan.nodes import Selection
@@ -23,7 +24,7 @@ from millrace.testing.oracle.selections import Standing
 from millrace.testing.slt import TIME
 from millrace.testing.slt_constants import written
 from millrace.testing.slt_functions import FUNCTIONS
-from millrace.testing.slt_plans import KnownPlan, answers_of, signed
+from millrace.testing.slt_plans import KnownPlan, KnownTable, answers_of, signed
 
 TYPES = {name: type_named(each.returns) for name, each in FUNCTIONS.items()}
 
@@ -60,6 +61,8 @@ class World:
 
     streams: dict[str, StreamSpec] = field(default_factory=dict)
     queries: dict[str, Known] = field(default_factory=dict)
+    tables: dict[str, KnownTable] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)
     templates: dict[str, Template] = field(default_factory=dict)
     plans: dict[str, KnownPlan] = field(default_factory=dict)
     answers: dict[str, pa.Schema] = field(default_factory=dict)
@@ -72,9 +75,11 @@ class World:
     ) -> Selection | BoundRelation:
         """Bind a text over the streams there are."""
         schemas = {name: each.schema for name, each in self.streams.items()}
-        declared = Declared(schemas, functions=TYPES)
+        tables = {name: each.schema for name, each in self.tables.items()}
+        declared = Declared(schemas, tables, functions=TYPES)
         times = dict.fromkeys(schemas, TIME)
-        return bind_any(text, declared, times=times, parameters=parameters or {})
+        given = parameters or {}
+        return bind_any(text, declared, views=self.views, times=times, parameters=given)
 
     def declare_template(self, name: str, text: str, parameters: dict[str, str]) -> None:
         """Take in a template."""
@@ -158,7 +163,7 @@ class World:
         return {
             name: [
                 (sign, values if sign == "!" else normal(values, self.answers[name]))
-                for sign, values in answers_of(plan, self.streams, self.epochs)
+                for sign, values in answers_of(plan, self.streams, self.tables, self.epochs)
             ]
             for name, plan in self.plans.items()
         }

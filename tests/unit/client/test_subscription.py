@@ -19,7 +19,13 @@ from millrace.client.blocking import Wire
 from millrace.client.client import Client
 from millrace.client.patience import Patience
 from millrace.client.request import ARROW, arrow_bytes
-from millrace.errors import LostAnswersError, SourceError, UnknownNameError, UnreachableError
+from millrace.errors import (
+    LostAnswersError,
+    PlanError,
+    SourceError,
+    UnknownNameError,
+    UnreachableError,
+)
 
 N_EVENTS = 12
 SCHEMA = pa.schema({"n": pa.int64()})
@@ -107,6 +113,15 @@ def test_one_that_begins_now_asks_where_now_is(client_of: Callable[..., Client])
 
     assert first.rows() == [{"n": 1}]
     assert server.cursors == ["0", "0"]
+
+
+def test_what_is_no_cursor_is_refused_before_anything_is_sent(
+    client_of: Callable[..., Client],
+) -> None:
+    query = client_of(Server()).standing("q")
+
+    with pytest.raises(PlanError, match="3 is not a cursor"):
+        query.changes(after=3)  # type: ignore[arg-type, union-attr]
 
 
 def test_it_ends_when_nothing_comes(client_of: Callable[..., Client]) -> None:

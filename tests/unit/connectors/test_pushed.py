@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace.connectors import pushed
 from millrace.connectors.formats.decoded import reject_table
 from millrace.connectors.pushed import Batch, PushLog, read_file
 from millrace.errors import CorruptionError
@@ -67,7 +68,8 @@ def test_what_is_consumed_is_deleted_and_numbers_go_on() -> None:
     log.refresh()
     log.consume(3)
 
-    assert [entry.name for entry in root.list(f"{FOLDER}/")] == [numbered(FOLDER, 2)]
+    names = [entry.name for entry in root.list(f"{FOLDER}/")]
+    assert [name for name in names if "/done/" not in name] == [numbered(FOLDER, 2)]
     assert PushLog(root, FOLDER).append([batch(3)]) == 3
 
 
@@ -90,7 +92,8 @@ def test_a_file_that_was_changed_is_not_believed() -> None:
     PushLog(root, FOLDER).append([batch(1, 2, 3)])
     name = numbered(FOLDER, 0)
     data = bytearray(root.get(name))
-    data[data.index((2).to_bytes(8, "little"))] ^= 1
+    values = b"".join(each.to_bytes(8, "little") for each in (1, 2, 3))
+    data[data.index(values)] ^= 1
     root.put(name, bytes(data))
 
     [file] = PushLog(root, FOLDER).files(0, 1)
@@ -131,3 +134,79 @@ def test_of_batches_with_one_key_the_first_counts(
         start = stop
 
     assert found == expected
+
+
+def test_a_number_that_was_consumed_is_not_taken_again() -> None:
+    root = MemoryRoot()
+    idle, busy, engine = (PushLog(root, FOLDER) for _ in range(3))
+    idle.append([batch(0, key="first")])
+    for number in range(1, 6):
+        busy.append([batch(number)])
+    engine.refresh()
+    assert read(root, engine, 0, 6) == [*range(6)]
+    engine.consume(6)
+
+    late = idle.append([batch(6, key="late")])
+
+    assert late == 6
+    assert engine.refresh() == 7
+    assert read(root, engine, 6, 7) == [6]
+
+
+@given(st.lists(st.sampled_from(["a", "b", "read", "consume", "restart"]), max_size=60))
+def test_what_is_acknowledged_is_read_once_whoever_appends(steps: list[str]) -> None:
+    root = MemoryRoot()
+    logs = {name: PushLog(root, FOLDER) for name in ("a", "b", "engine")}
+    written, found, offset = 0, list[int](), 0
+    for step in [*steps, "read"]:
+        match step:
+            case "a" | "b":
+                logs[step].append([batch(written, key=str(written))])
+                written += 1
+            case "read":
+                stop = logs["engine"].refresh()
+                found += read(root, logs["engine"], offset, stop)
+                offset = stop
+            case "consume":
+                logs["engine"].consume(offset)
+            case "restart":
+                logs["engine"] = PushLog(root, FOLDER)
+
+    assert found == [*range(written)]
+
+
+def test_keys_of_pages_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pushed, "KEPT_KEYS", 2)
+    root = MemoryRoot()
+    log = PushLog(root, FOLDER)
+    for number in range(40):
+        log.append([batch(number, key=str(number))])
+        stop = log.refresh()
+        log.files(stop - 1, stop)
+        log.consume(stop)
+
+    assert len(log._first) < 10
+    again = PushLog(root, FOLDER)
+    again.append([batch(40, key="0"), batch(41, key="39")])
+    assert read(root, again, 40, 41) == read(root, log, 40, 41) == [40]
+
+
+def test_what_a_restored_root_has_still_to_read_is_read() -> None:
+    root = MemoryRoot()
+    log = PushLog(root, FOLDER)
+    for number in range(4):
+        log.append([batch(number, key=str(number))])
+    files = {entry.name: root.get(entry.name) for entry in root.list(f"{FOLDER}/")}
+    log.refresh()
+    log.files(0, 3)
+    log.consume(3)
+    for name, data in files.items():  # as of an epoch that had counted the first of them
+        root.put(name, data)
+
+    restored = PushLog(root, FOLDER)
+    restored.refresh()
+
+    assert read(root, restored, 1, 4) == [1, 2, 3]
+    restored.consume(4)
+    assert restored.append([batch(4)]) == 4
+    assert read(root, restored, 4, 5) == [4]

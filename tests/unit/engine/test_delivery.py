@@ -396,6 +396,7 @@ def test_a_query_declared_anew_with_other_columns_delivers_both(start: Start) ->
     assert ["price" in table.column_names for table in tables] == [True, False]
 
 
+@pytest.mark.slow  # pauses have to grow
 def test_a_drain_tries_a_failing_sink_at_once_and_does_not_wait_for_it(
     writer: ResultWriter, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:

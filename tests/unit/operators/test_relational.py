@@ -31,7 +31,7 @@ from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
 DRAWN = settings.default.max_examples  # type: ignore[union-attr]
-FEWER, MORE = settings(max_examples=max(DRAWN // 8, 1)), settings(max_examples=max(DRAWN // 4, 1))
+FEWER, MORE = settings(max_examples=max(DRAWN // 6, 1)), settings(max_examples=2 * DRAWN)
 SOME = settings(max_examples=max(DRAWN // 6, 1))
 KINDS: tuple[StreamKind, ...] = ("istream", "dstream", "rstream")
 CUTS = st.lists(st.integers(1, END - 1), max_size=5).map(lambda cuts: [*sorted(set(cuts)), END])

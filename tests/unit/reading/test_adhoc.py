@@ -15,6 +15,7 @@ from millrace.engine.local import Feed, LocalRun
 from millrace.errors import MillraceError, ReadLimitError, SeveralRowsError, SumOverflowError
 from millrace.lang.errors import LanguageError
 from millrace.reading.adhoc import Limits, ask
+from millrace.reading.held import Standing
 from millrace.schema import Schema
 from millrace.session.held import SessionHeld
 from millrace.state.memory_root import MemoryRoot
@@ -204,11 +205,11 @@ def test_without_duckdb_it_is_said_what_to_install(
 
 def test_a_question_may_call_queries_by_other_names(session: millrace.Session) -> None:
     class Theirs(SessionHeld):
-        def stored(self, name: str) -> str:
-            return {"mine": "big"}.get(name, f"of others/{name}")
+        def standing(self, name: str) -> Standing | None:
+            return super().standing("big") if name == "mine" else None
 
-        def shown(self, stored: str) -> str:
-            return {"big": "mine"}.get(stored, "")
+        def names(self) -> Iterator[str]:
+            yield "mine"
 
     held = Theirs(session)
 

@@ -14,6 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from millrace.errors import StoreError
+from millrace.reading.fan_out import changes_of
+from millrace.server import fan_out
 from millrace.server.cursors import Cursor, NoCursorError
 from millrace.server.fan_out import Event, Subscription, events_of
 from millrace.server.limits import Limits
@@ -137,18 +140,107 @@ def test_a_slow_subscriber_is_detached_with_its_cursor() -> None:
 
 
 def test_an_epoch_with_many_rows_is_told_in_parts_and_resumed_within() -> None:
-    class Feed:
-        number = 7
-
     table = pa.table({"n": range(25_000), "_epoch": [3] * 25_000})
 
-    events = list(events_of(table, Feed(), Cursor(2, 0, 7), 5))  # type: ignore[arg-type]
+    events = list(events_of(table, Cursor(2, 0, 7), 5))
     middle = events[0].cursor
-    rest = list(events_of(table, Feed(), middle, 5))  # type: ignore[arg-type]
+    rest = list(events_of(table, middle, 5))
 
     assert [len(each.rows) for each in events] == [10_000, 10_000, 5_000]
     assert [row["n"] for each in rest for row in each.rows] == list(range(10_000, 25_000))
     assert events[-1].cursor == Cursor(5, 0, 7)
+
+
+def test_rows_that_expired_within_an_epoch_make_none_be_skipped() -> None:
+    whole = pa.table({"n": range(25_000), "_epoch": [3] * 25_000})
+    middle = next(events_of(whole, Cursor(2, 0, 7), 5)).cursor
+
+    rest = list(events_of(whole.slice(5), middle, 5))
+
+    assert [row["n"] for each in rest for row in each.rows] == list(range(10_000, 25_000))
+
+
+def test_what_is_queued_is_taken_however_short_the_wait() -> None:
+    class Feed:
+        number = 1
+
+    async def taken() -> Event | None:
+        subscription = Subscription(Feed(), 1, Cursor(-1, 0, 1), size=2)  # type: ignore[arg-type]
+        subscription.put(Event(Cursor(0, 0, 1), [{"n": 0}]))
+        return await subscription.next(0)
+
+    event = asyncio.run(taken())
+
+    assert event is not None
+    assert event.rows == [{"n": 0}]
+
+
+def test_a_query_that_is_dropped_ends_its_subscriptions_and_the_next_of_its_name_begins(
+    served: Served,
+) -> None:
+    lazy = {"sql": ALL, "name": "again", "retain": "1 hour"}
+    served.post("/v1/queries", json=lazy)
+    ended: list[str] = []
+
+    def follow() -> None:
+        with served.client.stream("GET", "/v1/queries/again/changes", headers=EVENTS) as stream:
+            ended.extend(line for line in stream.iter_lines() if "reason" in line)
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    served.until(lambda: len(served.service.fan_out) == 1)
+    served.request("DELETE", "/v1/queries/again")
+    served.post("/v1/queries", json=lazy)
+    start = served.get("/v1/queries/again/changes").json()["cursor"]
+    served.push([trade("new", 1.0, 1)])
+    told = served.get(f"/v1/queries/again/changes?cursor={start}&wait=20").json()
+    thread.join(20)
+
+    assert symbols([told]) == ["new"]
+    assert ["dropped" in each for each in ended] == [True]
+
+
+def test_a_query_that_cannot_be_read_ends_its_own_subscriptions_alone(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bad", "good"):
+        served.post("/v1/queries", json={"sql": ALL, "name": name, "retain": "1 hour"})
+    read = changes_of
+
+    def failing(root: Any, manifest: Any, wanted: Any, after: int, **more: Any) -> Any:
+        if any(feed.name == "bad" for feed, _ in wanted):
+            raise StoreError("it cannot be computed")
+        return read(root, manifest, wanted, after, **more)
+
+    monkeypatch.setattr(fan_out, "changes_of", failing)
+    answers = {}
+
+    def follow(name: str) -> None:
+        answers[name] = served.get(f"/v1/queries/{name}/changes?wait=20").json()
+
+    threads = [threading.Thread(target=follow, args=[name]) for name in ("bad", "good")]
+    for thread in threads:
+        thread.start()
+    served.until(lambda: len(served.service.fan_out) == 2)
+    served.push([trade("one", 1.0, 1)])
+    for thread in threads:
+        thread.join(30)
+
+    assert symbols([answers["good"]]) == ["one"]
+    assert answers["bad"]["rows"] == []
+    monkeypatch.undo()
+    behind = served.get(f"/v1/queries/bad/changes?cursor={answers['bad']['cursor']}&wait=5").json()
+    assert symbols([behind]) == ["one"]
+
+
+def test_a_cursor_of_an_epoch_that_never_was_is_refused(served: Served) -> None:
+    served.post("/v1/queries", json={"sql": ALL, "name": "all", "keep": 10})
+    number = served.service.reader.catalog.feeds["all"].number
+
+    answer = served.get(f"/v1/queries/all/changes?cursor={Cursor(1_000_000, 0, number)}")
+
+    assert answer.status_code == 410
+    assert "still to come" in answer.json()["error"]["message"]
 
 
 def test_a_client_that_never_reads_harms_nobody(tmp_path: Path) -> None:
@@ -157,7 +249,7 @@ def test_a_client_that_never_reads_harms_nobody(tmp_path: Path) -> None:
         served.post("/v1/queries", json={"sql": ALL, "name": "all", "keep": 1_000_000})
         deaf = socket.create_connection(("127.0.0.1", served.port))
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        deaf.sendall(b"GET /v1/queries/all/changes HTTP/1.1\r\nHost: x\r\n"
+        deaf.sendall(b"GET /v1/queries/all/changes HTTP/1.1\r\nHost: localhost\r\n"
                      b"Accept: text/event-stream\r\n\r\n")  # fmt: skip
         served.until(lambda: len(served.service.fan_out) == 1)
         [[subscription]] = served.service.fan_out._followed.values()

@@ -279,7 +279,7 @@ def test_a_request_that_stops_in_the_middle_harms_nobody(open_server: Served) ->
     async def half() -> None:
         for _ in range(20):
             _, writer = await asyncio.open_connection("127.0.0.1", open_server.port)
-            writer.write(b"POST /v1/streams/trades/rows HTTP/1.1\r\nHost: x\r\n"
+            writer.write(b"POST /v1/streams/trades/rows HTTP/1.1\r\nHost: localhost\r\n"
                          b"Content-Length: 1000\r\n\r\n[{")  # fmt: skip
             await writer.drain()
             writer.close()

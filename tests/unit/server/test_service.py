@@ -172,6 +172,19 @@ def test_a_web_socket_tells_answers_as_they_come(served: Served) -> None:
     assert [row["symbol"] for row in event["rows"]] == ["ACME"]
 
 
+def test_what_a_client_says_on_a_web_socket_means_nothing(served: Served) -> None:
+    served.post("/v1/queries", json={"sql": BIG, "name": "big"})
+
+    with connect(f"ws://127.0.0.1:{served.port}/v1/queries/big/live") as socket:
+        socket.send("a text")
+        socket.send(b"bytes")
+        served.push([trade("ACME", 101.0)])
+        event = json.loads(socket.recv(20))
+
+    assert [row["symbol"] for row in event["rows"]] == ["ACME"]
+    served.until(lambda: served.get("/v1/health").json()["subscribers"] == 0)
+
+
 def test_a_tables_rows_are_inserted_changed_and_removed(served: Served) -> None:
     served.sql("CREATE TABLE limits (symbol text, most double, PRIMARY KEY (symbol))")
     path = "/v1/tables/limits/rows"

@@ -31,6 +31,7 @@ class World:
         add = served.tokens.add
         self.operator, self.acme = add("admin")[0], add("admin", "acme")[0]
         self.other, self.reader = add("admin", "other")[0], add("reader", "acme")[0]
+        self.staff_reader, self.staff_writer = add("reader")[0], add("writer")[0]
         served.sql(STREAM, self.operator)
         served.sql("CREATE TABLE limits (symbol text, most double)", self.operator)
         self.query = served.post(
@@ -56,44 +57,52 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield World(served)
 
 
-def operations(world: World) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return every operation of the API, with the names and ids that another tenant has."""
-    document = world.served.get("/openapi.json").json()
-    bodies: dict[str, Any] = {
-        "/v1/queries": {"sql": f"SELECT * FROM {SECRET}"},
-        "/v1/queries/bulk": {"drop": [SECRET, world.query]},
+def bodies(world: World, name: str) -> dict[str, Any]:
+    """Return what is sent to each route, with a name or an id that another tenant has."""
+    select = f'SELECT * FROM "{name}"'
+    return {
+        "/v1/queries": {"sql": select},
+        "/v1/queries/bulk": {"drop": [int(name) if name.isdigit() else name]},
         "/v1/queries/{query}": {"state": "paused"},
         "/v1/templates/{template}/rows": [{"sym": "A"}],
         "/v1/templates/{template}/drop": {"ids": [world.row]},
         "/v1/tables/{table}/rows": {"where": "TRUE", "values": {"most": 1.0}},
-        "/v1/sql": {"sql": f"SELECT * FROM {SECRET}"},
-        "/v1/explain": {"sql": f"SELECT * FROM {SECRET}"},
-        "/v1/dry-run": {"sql": f"SELECT * FROM {SECRET}", "history": "1 hour"},
+        "/v1/sql": {"sql": select},
+        "/v1/explain": {"sql": f'QUERY "{name}"'},
+        "/v1/dry-run": {"sql": select, "history": "1 hour"},
         "/v1/settings": {"trigger": 5},
         "/v1/streams/{stream}/rows": [],
         "/v1/tokens": {"role": "admin", "tenant": "acme"},
     }
+
+
+def operations(world: World) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return every operation of the API, with the names and ids that another tenant has."""
+    document = world.served.get("/openapi.json").json()
     found = []
     for path, methods in document["paths"].items():
         for method in methods:
             for name in (SECRET, f"acme/{SECRET}", str(world.query), f"{SECRET}_t#{world.row}"):
+                sent = bodies(world, name)
                 there = path.replace("{query}", name.replace("#", "%23").replace("/", "%2F"))
                 there = there.replace("{template}", f"{SECRET}_t").replace("{stream}", "trades")
                 there = there.replace("{table}", "limits").replace("{token}", "unknown")
-                more = {"json": bodies[path]} if path in bodies and method != "get" else {}
+                more = {"json": sent[path]} if path in sent and method != "get" else {}
                 found.append((method.upper(), there, more))
     return found
 
 
-def test_another_tenant_finds_nothing_on_any_route(world: World) -> None:
+@pytest.mark.parametrize("who", ["other", "staff_reader", "staff_writer"])
+def test_another_tenant_finds_nothing_on_any_route(world: World, who: str) -> None:
     asked = operations(world)
 
     for method, path, more in asked:
-        answer = world.served.request(method, path, world.other, **more)
+        answer = world.served.request(method, path, getattr(world, who), **more)
         told = answer.text.replace(f'"{SECRET}" does not exist', "")
         told = told.replace(f'"{SECRET}_t" does not exist', "").replace(f"acme/{SECRET}", "")
         echoed = SECRET in json.dumps(more) or SECRET in path
         assert answer.status_code != 500, (method, path, answer.text)
+        assert answer.status_code >= 400 or f"acme/{SECRET}" not in json.dumps(more), (path, told)
         assert SECRET not in told or (echoed and answer.status_code >= 400), (method, path, told)
 
     assert len(asked) > 100
@@ -179,6 +188,8 @@ def test_a_reader_changes_nothing(world: World) -> None:
         served.push([trade("A", 1.0)], token=world.reader),
         served.post("/v1/sql", world.reader, json={"sql": f"DROP QUERY {SECRET}"}),
         served.post("/v1/tokens", world.reader, json={"role": "admin"}),
+        served.post("/v1/sql", world.reader, json={"sql": f"EXPLAIN DRY RUN {OWN}"}),
+        served.post("/v1/dry-run", world.reader, json={"sql": OWN}),
         served.get("/v1/audit", world.reader),
         served.get("/metrics", world.reader),
     ]
@@ -258,6 +269,7 @@ def test_administrators_make_and_forget_tokens_of_their_tenant(world: World) -> 
     foreign = served.post("/v1/tokens", world.acme, json={"role": "reader", "tenant": "other"})
     listed = served.get("/v1/tokens", world.acme).json()["tokens"]
     removed = served.request("DELETE", f"/v1/tokens/{made['id']}", world.acme)
+    entries = served.get("/v1/audit?last=1000", world.acme).json()["entries"]
 
     assert used.status_code == 200
     assert foreign.status_code == 403
@@ -265,6 +277,22 @@ def test_administrators_make_and_forget_tokens_of_their_tenant(world: World) -> 
     assert made["token"] not in world.served.options.token_path.read_text()
     assert removed.status_code == 204
     assert served.get("/v1/queries", made["token"]).status_code == 401
+    about = {"id": made["id"], "role": "reader", "tenant": "acme", "label": "ci"}
+    assert [(each["do"], each["about"]) for each in entries if "about" in each] == [
+        ("make token", about),
+        ("forget token", about),
+    ]
+    assert made["token"] not in json.dumps(entries)
+
+
+def test_what_only_asks_is_not_in_the_audit_log(world: World) -> None:
+    before = world.served.get("/v1/audit?last=1000", world.acme).json()["entries"]
+
+    world.served.sql(f"EXPLAIN {OWN}; EXPLAIN DRY RUN {OWN}; SUBSCRIBE {SECRET}", world.acme)
+    world.served.post("/v1/explain", world.acme, json={"sql": OWN})
+    world.served.post("/v1/dry-run", world.acme, json={"sql": OWN})
+
+    assert world.served.get("/v1/audit?last=1000", world.acme).json()["entries"] == before
 
 
 def test_registrations_are_in_the_audit_log(world: World) -> None:

@@ -85,5 +85,14 @@ def test_what_is_not_visible_is_counted_and_not_named(session: millrace.Session)
     text = str(graph)
     assert "feed:cheap" in text
     assert "highest" not in text
-    assert "3 more plans" in text
-    assert "1 more family" in text
+    assert [n["label"] for n in graph["nodes"] if n["kind"] == "others"] == ["23 queries of others"]
+    assert not [n for n in graph["nodes"] if n["kind"] in ("more", "sink")]
+
+
+def test_a_sink_gets_the_feeds_that_it_wants(session: millrace.Session) -> None:
+    session.sink(millrace.MemorySink(name="few", queries=["cheap", "over"]))
+
+    graph = Dataflow(session).graph()
+
+    given = {edge["from"] for edge in graph["edges"] if edge["to"] == "sink:few"}
+    assert given == {"feed:cheap", "feed:over"}

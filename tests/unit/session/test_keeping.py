@@ -254,6 +254,10 @@ def test_many_subscribers_are_served_in_one_pass() -> None:
         for low in range(8)
     ]
     asked += [session.query("SELECT x FROM s", name="rows", retain=40, policy="eager")]
+    asked += [
+        session.query(f"SELECT x FROM s WHERE x > {low}", name=f"h{low}", retain=100, history=40)
+        for low in range(2)
+    ]
     asked += [template.query(qid) for qid in template.insert({"low": [1, 3]}).to_pylist()]
     program.feed(1, 2, 3)
     seen = session.engine.manifest.epoch
@@ -269,6 +273,26 @@ def test_many_subscribers_are_served_in_one_pass() -> None:
         mine = found.get((query.feed.name, query.id), alone.slice(0, 0))
         assert mine.equals(alone)
     assert ("r1", asked[9].id) not in found
+
+
+def test_answers_about_history_that_have_expired_are_missed_by_who_sees_history() -> None:
+    program = Program()
+    program.feed(*range(1, 40))
+    before = program.session.engine.manifest.epoch
+    past = program.session.query("SELECT x FROM s", name="past", retain=45, history=40)
+    live = program.session.query("SELECT x FROM s", name="live", retain=45)
+    program.feed(40)
+    assert past.results()["x"].to_pylist() == [*range(1, 41)]
+    engine = program.session.engine
+    changes(engine.root, engine.manifest, past.feed, past.id, before)
+
+    program.feed(60)
+    program.feed(61)  # what is before 16 has expired
+
+    with pytest.raises(LostAnswersError):
+        changes(engine.root, engine.manifest, past.feed, past.id, before)
+    table, _ = changes(engine.root, engine.manifest, live.feed, live.id, before)
+    assert table["x"].to_pylist() == [40, 60, 61]
 
 
 def test_every_refusal_is_ours() -> None:

@@ -141,6 +141,7 @@ shared with other queries
          binary-join  r2.right   about 68 bytes a row, for the last row of quotes for each symbol
          rstream      s2.due     about 76 bytes a row, for the ends of the pairs of t, q
          rstream      s2.counts  about 60 bytes a row, for the pairs of t, q
+grows    PARTITION BY remembers every different value of "quotes"
 results  appear when the watermark passes: trades is complete 2 seconds behind its newest row, \
 quotes is complete up to its newest row""",
         ),

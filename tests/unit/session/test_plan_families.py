@@ -26,12 +26,13 @@ from millrace.testing.family_strategies import Family, families, members, with_c
 from millrace.testing.oracle.aggregates import same
 from millrace.testing.oracle.families import Member
 from millrace.testing.oracle.relations import Element
+from millrace.testing.pane_strategies import paned_families
 from millrace.testing.relation_strategies import plans
 from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
 DRAWN = settings.default.max_examples  # type: ignore[union-attr]
-FEWER, MORE = settings(max_examples=max(DRAWN // 10, 1)), settings(max_examples=max(DRAWN // 6, 1))
+FEW = settings(max_examples=max(DRAWN // 10, 1))
 TIMED = Declared(
     {
         name: Schema((*schema, *Schema.of("ts timestamp")))
@@ -40,6 +41,8 @@ TIMED = Declared(
     DECLARED.tables,
 )
 CONFIGURATIONS = {
+    "no panes": Settings(spread="never", panes="never"),
+    "sparse panes": Settings(shards=2, spread="always", panes="sparse"),
     "together": Settings(spread="never", hops=False),
     "spread": Settings(shards=2, spread="always", hops=False),
     "four shards, merging at once": Settings(shards=4, spread="always", merge_at_start=True),
@@ -74,7 +77,7 @@ def cases(draw: st.DrawFn) -> Any:
     return family, some, draw(worlds()), [*cuts, END], draw(st.integers(0, 5))
 
 
-@FEWER
+@FEW
 @given(cases())
 def test_each_query_answers_as_it_would_alone(case: Any) -> None:
     check(CONFIGURATIONS["spread"], *case)
@@ -82,16 +85,46 @@ def test_each_query_answers_as_it_would_alone(case: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-@MORE
+@FEW
 @given(cases())
 def test_it_does_so_in_every_configuration(name: str, case: Any) -> None:
     check(CONFIGURATIONS[name], *case)
 
 
+@st.composite
+def cases_of_panes(draw: st.DrawFn) -> Any:
+    """Draw a family whose queries share panes, told as a stream or as a relation."""
+    family, stream = draw(paned_families())
+    cuts = draw(CUTS)
+    some = draw(members(family.types, range(len(cuts) + 1), len(cuts) + 2))
+    every = stream.every if stream.kind == "rstream" else None
+    return family, some, draw(worlds()), [*cuts, END], draw(st.integers(0, 5)), every
+
+
+@FEW
+@given(cases_of_panes())
+def test_queries_that_share_panes_answer_as_they_would_alone(case: Any) -> None:
+    check(CONFIGURATIONS["spread"], *case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@FEW
+@given(cases_of_panes())
+def test_they_do_so_in_every_configuration(name: str, case: Any) -> None:
+    check(CONFIGURATIONS[name], *case)
+
+
 def check(
-    how: Settings, family: Family, some: list[Member], world: Worlds, ends: list[int], restart: int
+    how: Settings,
+    family: Family,
+    some: list[Member],
+    world: Worlds,
+    ends: list[int],
+    restart: int,
+    every: int | None = None,
 ) -> None:
-    trial = Trial(MemoryRoot(), how, family, some)
+    trial = Trial(MemoryRoot(), how, family, some, every)
     trial.run_all(world, ends, restart)
 
     for member in some:
@@ -100,14 +133,21 @@ def check(
 
 @dataclass
 class Trial:
-    """A session with a template, and each of its queries once more by itself."""
+    """A session with a template, and each of its queries once more by itself.
+
+    Queries are relations, or streams that tell all of them at every so many instants.
+    """
 
     root: Root
     settings: Settings
     family: Family
     members: list[Member]
+    every: int | None = None
     ids: dict[int, int] = field(default_factory=dict)
     alone: dict[int, Told] = field(default_factory=dict)
+
+    def asked(self, plan: Relation) -> Relation | StreamOf:
+        return plan if self.every is None else StreamOf("rstream", plan, self.every)
 
     def run_all(self, world: Worlds, ends: list[int], restart: int) -> None:
         """Feed streams piece by piece, with a new session before one of the pieces."""
@@ -141,7 +181,7 @@ class Trial:
             self.session.table(name, schema)
         types = {f"x{at}": each for at, each in enumerate(self.family.types)}
         self.template = self.session.template(
-            "family", self.family.plan, types, keep=10_000, unbounded=True
+            "family", self.asked(self.family.plan), types, keep=10_000, unbounded=True
         )
         run = self.session.start()
         assert isinstance(run, LocalRun)
@@ -161,7 +201,7 @@ class Trial:
             for member, qid in zip(born, self.template.insert(rows).to_pylist(), strict=True):
                 self.ids[member.qid] = qid
         for member in born:
-            plan = with_constants(self.family.plan, member.values)
+            plan = self.asked(with_constants(self.family.plan, member.values))
             self.session.query(plan, name=f"alone{member.qid}", unbounded=True)
 
     def change_table(self, name: str, rows: list[dict[str, Any]], copies: int) -> None:
@@ -190,5 +230,6 @@ def told(query: millrace.Query) -> Told:
 
 def rows_of(answers: pa.Table) -> Told:
     names = [each for each in answers.column_names if not each.startswith("_")]
-    rows = answers.select(["_change", "_time", *names]).to_pylist()
+    leading = [each for each in ("_change", "_time") if each in answers.column_names]
+    rows = answers.select([*leading, *names]).to_pylist()
     return Counter(tuple(map(comparable, row.values())) for row in rows)

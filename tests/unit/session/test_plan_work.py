@@ -167,7 +167,10 @@ def test_what_one_operator_does_at_once_is_told_of_that_one(session: millrace.Se
     text = explained(session, "EXPLAIN ANALYZE QUERY sized")
 
     assert flows(text) == {"rstream": ["17", "26", "6", "8"]}  # one symbol at 0, then all four
-    assert "s0.queries  about 56 bytes a row, for the queries that share the plan; now 2" in text
+    assert "s0.queries    about 56 bytes a row, for the queries that share the plan; now 2" in text
+    assert "s0.panes.due  about 68 bytes a row, for the panes of the widest window" in text
+    assert "panes    elements are added up once for all queries, by pane, cell and group" in text
+    assert "         2 different windows: panes of 1 second, 7 in the widest" in text
 
 
 def test_stages_of_a_plan_are_added_up(session: millrace.Session) -> None:

@@ -28,6 +28,13 @@ def test_a_local_session_has_every_setting(spark: SparkSession) -> None:
         assert spark.conf.get(name) == value
 
 
+def test_options_of_the_environment_reach_the_machine(spark: SparkSession) -> None:
+    further = os.environ["MILLRACE_JAVA_OPTIONS"]
+
+    assert str(spark.conf.get("spark.driver.extraJavaOptions")).endswith(f" {further}")
+    assert spark.conf.get("spark.executor.extraJavaOptions") == further
+
+
 def test_a_local_session_listens_to_this_machine_alone(spark: SparkSession) -> None:
     assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"
     assert spark.sparkContext.uiWebUrl is None

@@ -95,10 +95,10 @@ def test_damage_is_told_with_file_section_place_and_checksums() -> None:
 
 def test_a_later_version_is_told_apart_from_damage() -> None:
     later = bytearray(SMALL)
-    later[8:12] = later[-16:-12] = struct.pack("<I", 2)
+    later[8:12] = later[-16:-12] = struct.pack("<I", 3)
     assert SMALL[:8] == SMALL[-8:] == MAGIC
 
-    with pytest.raises(FormatVersionError, match="has format version 2, which is not known"):
+    with pytest.raises(FormatVersionError, match="has format version 3, which is not known"):
         contents(bytes(later))
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.state import cuts, run
+from millrace.state import cuts, run_layout
 from millrace.state.cuts import StoredFences, choose_cut, rows_before
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.run import write_runs
@@ -23,7 +23,7 @@ PLACES = st.lists(PLACE, min_size=1, max_size=60)
 @pytest.fixture(scope="module", autouse=True)
 def _small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (run, cuts):
+        for module in (run_layout, cuts):
             patch.setattr(module, "BLOCK_ROWS", 8)
             patch.setattr(module, "FENCE_ROWS", 4)
         yield

@@ -59,6 +59,7 @@ class Simulation:
     """A store that grows by one run an epoch, and is merged as planned."""
 
     retention: int | None = None
+    by_time: bool = False
     state: StoreState = field(default_factory=lambda: StoreState(StoreSpec(SCHEMA)))
     epoch: int = 0
     added: int = 0
@@ -89,8 +90,14 @@ class Simulation:
 
     def plan(self, new_rows: int = 0) -> tuple[MergeStep, ...]:
         budget = merge_budget(new_rows, self.state.rows)
-        limits = {"epoch": self.epoch, "budget_rows": budget}
-        return plan_merges({"store": self.state}, EvenFences(), **limits, horizon=self.horizon)
+        return plan_merges(
+            {"store": self.state},
+            EvenFences(),
+            epoch=self.epoch,
+            budget_rows=budget,
+            horizon=self.horizon,
+            by_time=("store",) if self.by_time else (),
+        )
 
     def fresh(self, rows: int) -> Piece:
         file = f"commits/{self.epoch:012d}"
@@ -150,10 +157,12 @@ MOST_WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("retention", [None, 100])
+@pytest.mark.parametrize(("retention", "by_time"), [(None, False), (100, False), (100, True)])
 @pytest.mark.parametrize("kind", MOST_WRITTEN)
-def test_runs_stay_few_and_rewrites_rare(kind: str, retention: int | None) -> None:
-    simulation = Simulation(retention)
+def test_runs_stay_few_and_rewrites_rare(
+    kind: str, retention: int | None, *, by_time: bool
+) -> None:
+    simulation = Simulation(retention, by_time)
     n_epochs = 300 if kind in ("a million", "sawtooth", "reverse sawtooth", "one huge") else 1_000
 
     for new_rows in itertools.islice(sizes_of(kind), n_epochs):
@@ -214,10 +223,36 @@ def test_a_run_that_has_half_expired_is_rewritten() -> None:
     state = state.with_run([piece], epoch=0)
 
     def planned(horizon: int) -> int:
-        limits = {"epoch": 1, "budget_rows": FLOOR_ROWS}
-        return len(plan_merges({"s": state}, EvenFences(), **limits, horizon={"s": horizon}))
+        limit, stores = {"s": horizon}, {"s": state}
+        steps = plan_merges(stores, EvenFences(), epoch=1, budget_rows=FLOOR_ROWS, horizon=limit)
+        return len(steps)
 
     assert [planned(50), planned(51)] == [0, 1]
+
+
+def test_what_falls_away_in_turn_is_not_merged_where_it_is_read_by_time() -> None:
+    by_time, by_key = Simulation(10, by_time=True), Simulation(10)
+
+    for simulation in (by_time, by_key):
+        for _ in range(100):
+            simulation.step(60_000)
+
+    assert by_time.written == 0 < by_key.written
+    assert [run.epoch for run in by_time.state.runs] == list(range(89, 100))
+
+
+def test_what_falls_due_together_is_merged_as_elsewhere() -> None:
+    state = StoreState(StoreSpec(SCHEMA, fold=True))
+    for epoch in range(4):
+        piece = Piece(f"runs/{epoch}", "new", 0, 10_000, (0, 0), (KEYS, 0), 0, 99, 1)
+        state = state.with_run([piece], epoch)
+    stores = {"s": state}
+
+    [step] = plan_merges(
+        stores, EvenFences(), epoch=4, budget_rows=FLOOR_ROWS, horizon={}, by_time=stores
+    )
+
+    assert step.rows == 40_000
 
 
 def test_a_queue_is_never_merged() -> None:

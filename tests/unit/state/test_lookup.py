@@ -11,15 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.state import run as runs
-from millrace.state import run_file
+from millrace.state import run_file, run_layout
 from millrace.state.lookup import lookup
 from millrace.state.manifest import StoreSpec, StoreState
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.store import scan
 from millrace.testing.configurations import replaced
 
-SCHEMA = pa.schema([("_key", pa.uint64()), ("_time", pa.int64()), ("x", pa.int64())])
+SCHEMA = pa.schema(
+    [
+        ("_key", pa.uint64()),
+        ("_time", pa.int64()),
+        ("x", pa.int64()),
+        ("truth", pa.bool_()),
+        ("tiny", pa.int8()),
+        ("small", pa.int16()),
+        ("hole", pa.int32()),
+        ("text", pa.string()),
+    ]
+)
 KEYS = st.lists(st.integers(0, 30), unique=True, min_size=1, max_size=12)
+TIMES = st.integers(-1, 32)
 WANTED = st.lists(st.integers(0, 32), unique=True, min_size=1, max_size=8)
 
 
@@ -28,7 +40,14 @@ def stored(root: MemoryRoot, held: list[list[int]]) -> StoreState:
     state = StoreState(StoreSpec(SCHEMA))
     for epoch, keys in enumerate(held):
         ordered = sorted(keys)
-        table = pa.table([ordered, ordered, [epoch] * len(keys)], schema=SCHEMA)
+        made = [
+            [key % 3 == 0 for key in ordered],
+            ordered,
+            [-key for key in ordered],
+            [None if key % 5 == 0 else key for key in ordered],
+            [str(key) for key in ordered],
+        ]
+        table = pa.table([ordered, ordered, [epoch] * len(keys), *made], schema=SCHEMA)
         pieces = runs.write_runs(root, {"r": table}, epoch=epoch, buckets=(0, 1))
         state = state.with_run([pieces["r"]], epoch)
     return state
@@ -38,23 +57,24 @@ def stored(root: MemoryRoot, held: list[list[int]]) -> StoreState:
 def test_rows_of_keys_are_found_in_all_runs(
     held: list[list[int]], wanted: list[int], data: st.DataObject
 ) -> None:
-    places = [(runs, "BLOCK_ROWS", 4), (run_file, "BLOCK_ROWS", 4)]
+    places = [(run_layout, "BLOCK_ROWS", 4), (run_file, "BLOCK_ROWS", 4)]
     root, keys = MemoryRoot(), np.array(sorted(wanted), np.uint64)
     with replaced(places):
         state = stored(root, held)
     first = data.draw(st.integers(0, 4))
+    begin, latest = sorted(data.draw(st.tuples(TIMES, TIMES)))
+    asked = lookup(root, state)
 
-    found = [
-        (int(block.keys[at]), block.rows.column(2)[at].as_py())
-        for block, place in lookup(root, state).stretches(keys, first=first)
-        for at in range(place.start, place.stop)
-    ]
-    taken = lookup(root, state).take(keys, [SCHEMA.field(0), SCHEMA.field(2)])
+    chosen = asked.blocks(keys, begin=begin, first=first)
+    taken = asked.take(keys, tuple(SCHEMA.names), begin=begin, latest=latest)
 
-    rows = scan(root, state).to_pylist()
-    expected = [(row["_key"], row["x"]) for row in rows if row["_key"] in wanted]
-    assert sorted(found) == sorted(each for each in expected if each[1] >= first)
-    assert sorted((row["_key"], row["x"]) for row in taken.to_pylist()) == sorted(expected)
+    rows = [row for row in scan(root, state).to_pylist() if row["_key"] in wanted]
+    admitted = [row for row in rows if row["x"] >= first and row["_time"] >= begin]
+    assert asked.sizes[chosen].sum() >= len(admitted)
+    assert len(chosen) <= 4 * len(held)
+    assert sorted(taken.to_pylist(), key=repr) == sorted(
+        (row for row in rows if begin <= row["_time"] <= latest), key=repr
+    )
 
 
 def test_a_piece_that_was_cut_shows_only_what_is_left() -> None:
@@ -65,7 +85,7 @@ def test_a_piece_that_was_cut_shows_only_what_is_left() -> None:
     cut = StoreState(StoreSpec(SCHEMA)).with_run([rest], 0)
 
     keys = np.array([2, 3, 4, 6], np.uint64)
-    found = lookup(root, cut).take(keys, [SCHEMA.field(0)])
+    found = lookup(root, cut).take(keys, ("_key", "_time"))
 
     assert found.column(0).to_pylist() == [4, 6]
 
@@ -90,8 +110,9 @@ def test_columns_of_all_kinds_are_taken() -> None:
         state = state.with_run([pieces["r"]], epoch)
     state = StoreState(state.spec, state.runs[:1])
 
-    found = lookup(root, state).take(np.array([2, 9], np.uint64), list(rows.schema))
-    nothing = lookup(root, state).take(np.array([9], np.uint64), list(rows.schema))
+    names = tuple(rows.schema.names)
+    found = lookup(root, state).take(np.array([2, 9], np.uint64), names)
+    nothing = lookup(root, state).take(np.array([9], np.uint64), names)
 
     assert repr(found.to_pylist()) == repr(rows.slice(1, 1).to_pylist())
     assert found.schema == rows.schema

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millrace import failpoints
-from millrace.state import cuts, expiry, levels, run
+from millrace.state import cuts, expiry, levels, run_layout
 from millrace.state.cuts import StoredFences
 from millrace.state.levels import plan_drops, plan_merges
 from millrace.state.manifest import Delta, Manifest, StoreSpec, apply, commit_name
@@ -33,9 +33,9 @@ EPOCHS = st.lists(st.lists(PLACE, max_size=25), max_size=25)
 def _small_constants() -> Iterator[None]:
     """Let blocks, classes and budgets be so small that a few rows go through many slices."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (run, cuts):
+        for module in (run_layout, cuts):
             patch.setattr(module, "BLOCK_ROWS", 8)
-        for module in (run, cuts, levels):
+        for module in (run_layout, cuts, levels):
             patch.setattr(module, "FENCE_ROWS", 2)
         patch.setattr(levels, "SMALL_ROWS", 4)
         patch.setattr(levels, "MAX_SMALL", 3)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.errors import CorruptionError, MillraceError
-from millrace.state import run, run_file
+from millrace.state import narrow, run_file, run_layout
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.order import sort_rows
 from millrace.state.piece import KEYS, Piece
@@ -33,8 +33,9 @@ TIME_RANGE = st.none() | st.tuples(TIME, TIME | st.just(1 << 63))
 def _small_blocks() -> Iterator[None]:
     """Let a block hold seven rows, so that a few rows make many blocks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "BLOCK_ROWS", 7)
-        patch.setattr(run, "FENCE_ROWS", 4)
+        patch.setattr(run_layout, "BLOCK_ROWS", 7)
+        patch.setattr(run_layout, "FENCE_ROWS", 4)
+        patch.setattr(narrow, "LEAST_ROWS", 2)
         yield
 
 

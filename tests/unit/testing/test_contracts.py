@@ -26,7 +26,7 @@ from millrace.testing.configurations import CONFIGURATIONS
 from millrace.testing.slt_ways import SPARK_WAYS, WAYS
 
 # What a setting has no configuration for: it says when something is done, never what.
-TIMING = {"target", "rows", "trigger", "keep_rejected", "backoff", "merge_at_start"}
+TIMING = {"target", "rows", "memory", "trigger", "keep_rejected", "backoff", "merge_at_start"}
 PARTS = [name for name, _ in inspect.getmembers(Sink, inspect.isfunction) if name[0] != "_"]
 
 

@@ -40,9 +40,9 @@ from millrace.connectors.sinks.sink import (
     check_fan_out,
     check_queries,
     check_sink_name,
-    to_bytes,
 )
 from millrace.errors import PlanError, SinkError
+from millrace.state.sizes import to_bytes
 from millrace.time import to_micros
 
 _FINAL = re.compile(r"part-\d+-(\d+)(?:-\d+)?\.parquet")

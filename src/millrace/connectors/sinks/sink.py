@@ -36,8 +36,6 @@ POLICIES: tuple[Policy, ...] = ("keep", "detach", "drop")
 FANOUTS: tuple[FanOut, ...] = ("rows", "counts", "sets")
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]*")
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)i?[bB]?\s*")
-_SCALE = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,19 +184,3 @@ def check_fan_out(fan_out: FanOut) -> FanOut:
             f'fan-out "{fan_out}" does not exist', detail=f"There are {', '.join(FANOUTS)}."
         )
     return fan_out
-
-
-def to_bytes(size: int | str) -> int:
-    """Return a size in bytes; K, M, G and T are powers of 1,024.
-
-    Examples
-    --------
-    >>> to_bytes("128 MB"), to_bytes("1.5k"), to_bytes(7)
-    (134217728, 1536, 7)
-    """
-    if isinstance(size, int):
-        return size
-    match = _SIZE.fullmatch(size)
-    if match is None:
-        raise PlanError(f'"{size}" is not a size', hint='Write it as in "128 MB".')
-    return int(float(match[1]) * 1024 ** _SCALE[match[2].upper()])

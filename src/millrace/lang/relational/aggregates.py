@@ -3,6 +3,7 @@
     count(*)  count(x)  count(DISTINCT x)  sum  avg  min  max          with FILTER (WHERE ...)
     stddev[_samp]  stddev_pop  variance, var_samp  var_pop
     first(x)  last(x)  first(x, t)  last(x, t)         at the least or the greatest time
+    min_by(x, y)  max_by(x, y), or arg_min and arg_max  at the least or the greatest y
     median(x)  percentile_cont(x, f)  percentile_disc(x, f)  quantile(x, f)
     percentile_cont(f) WITHIN GROUP (ORDER BY x [DESC])
     array_agg  count_if  bool_and  bool_or  any_value
@@ -40,9 +41,13 @@ _KINDS: dict[str, AggregateKind] = {
     "bool_and": "min",
     "bool_or": "max",
     "any_value": "min",
+    "min_by": "first",
+    "arg_min": "first",
+    "max_by": "last",
+    "arg_max": "last",
 }
 _PERCENTILES = ("percentile_cont", "percentile_disc", "quantile")
-_ORDERED = ("first", "last")
+_ORDERED = ("first", "last", "min_by", "arg_min", "max_by", "arg_max")
 _COMPUTED = ("sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "percentile_cont")
 
 
@@ -175,8 +180,10 @@ class Calls:
     def _ordered(self, call: _Call, made: Aggregate) -> tuple[Aggregate, pa.DataType]:
         if call.distinct:
             raise self._fault(call.node, f"{call.name} has no DISTINCT", code="CQL032")
-        if len(call.arguments) not in (1, 2):
-            raise self._fault(call.node, f"{call.name} takes a value and a time", code="CQL032")
+        timed = call.name == made.kind
+        if len(call.arguments) not in ((1, 2) if timed else (2,)):
+            message = f"{call.name} takes a value and {'a time' if timed else 'what it is by'}"
+            raise self._fault(call.node, message, code="CQL032")
         value, given = self._value(call.arguments[0])
         by = self._time(call) if len(call.arguments) == 1 else self._value(call.arguments[1])[0]
         return replace(made, operand=value, by=by), self._type(made.kind, given, call)

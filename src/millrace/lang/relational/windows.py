@@ -38,10 +38,10 @@ def window_of(
             return _span(node, env)
         case "RANGE":
             return Window("range", size, slide)
-        case _ if size is None:
-            return UNBOUNDED
         case _:
             by = tuple(_partition(each, columns, names, env) for each in node.args.get("by") or ())
+            if size is None and slide is None:
+                return UNBOUNDED
             return Window("rows", size, slide, tuple(dict.fromkeys(by)))
 
 

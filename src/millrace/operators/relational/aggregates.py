@@ -19,9 +19,9 @@ from millrace.plan.bind import type_of
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Column
 from millrace.plan.growth import monotonic
+from millrace.plan.panes import ADDED
 from millrace.plan.relation_types import aggregate_type, relation_schema
 from millrace.plan.relations import Aggregate, Group
-from millrace.plan.sizing import ADDED
 from millrace.schema import Schema
 
 _OF_ONE = ("min", "max", "first", "last")

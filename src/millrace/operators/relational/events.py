@@ -15,12 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.kernels.arrays import Bools, Hashes, Ints
-from millrace.kernels.grouping import add_by_number, net_by_instant, order_by
+from millrace.kernels.grouping import add_by_number, add_in_order, net_by_instant, order_by
 from millrace.operators.relational.equal import LESSER_BITS, numbered
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.state import state_rows, state_schema
 from millrace.operators.relational.timed import OPEN, Timed, concat_rows, rows_of, take_rows
 
+DUE = ".due"
+"""What the names of stores end with that are read by time."""
 _WITH = (pa.field("_hash", pa.uint64()), pa.field("_end", pa.int64()))
 
 
@@ -116,7 +118,7 @@ class Ledger:
 
     def stores(self) -> dict[str, pa.Schema]:
         """Return the stores that are used, with their columns."""
-        return {f"{self.name}.due": self._awaited, f"{self.name}.counts": self._stored}
+        return {f"{self.name}{DUE}": self._awaited, f"{self.name}.counts": self._stored}
 
     def due(self, events: Events, slab: Slab) -> Events:
         """Return what happens in the slab: by new events, and by older ones that fall due in it.
@@ -124,7 +126,7 @@ class Ledger:
         What will happen later is remembered, once: what takes an event back is made of it when
         it has happened.
         """
-        store = f"{self.name}.due"
+        store = f"{self.name}{DUE}"
         stored = slab.state.due(store, self._awaited, slab.begin, slab.end)
         later = events.where(events.times >= slab.end)
         now = events.where(events.times < slab.end)
@@ -178,7 +180,7 @@ class Ledger:
         order = order_by(numbers, events.times, len(firsts))
         numbers, times = numbers[order], events.times[order]
         stretches, begins = net_by_instant(numbers, times)
-        changes = add_by_number(stretches, events.changes[order], len(begins))
+        changes = add_in_order(stretches, order, events.changes, len(begins))
         hashes = np.concatenate((events.hashes, stored.column("_key").to_numpy()))[firsts]
         return Account(rows, hashes, base, numbers[begins], times[begins], changes)
 

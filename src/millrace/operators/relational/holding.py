@@ -34,6 +34,12 @@ from millrace.plan.relations import (
     Windowed,
 )
 
+PANES: dict[str, tuple[str, float | None]] = {
+    "panes.due": ("panes of the widest window, by group and by cells of filters", None),
+    "sums.due": ("digits of sums of panes, where these are beyond the usual", 0),
+    "values.due": ("values of panes of which one is picked", 0),
+}
+"""What is stored of elements that queries of a family share."""
 _TEXT_BYTES = 16
 """How long a text is taken to be."""
 _OFFSET_BYTES = 4
@@ -67,12 +73,8 @@ class Holdings:
         """Return what an operator's store holds."""
         part = store.partition(".")[2]
         match owner:
-            case StreamOf(kind, relation, _):
-                if part == "queries":
-                    return Extent("queries that share the plan")
-                if part == "counts" and kind != "rstream":
-                    return Extent("rows that are told and forgotten", 0)
-                return _counted(part, self._given(relation))
+            case StreamOf():
+                return self._told(part, owner)
             case Windowed():
                 return extent(owner, self.rates)
             case Join():
@@ -89,6 +91,16 @@ class Holdings:
                 raise AssertionError("this operator remembers nothing")
             case _:
                 assert_never(owner)
+
+    def _told(self, part: str, node: StreamOf) -> Extent:
+        """Tell what of a stream is told later, and what queries of a family share."""
+        if part == "queries":
+            return Extent("queries that share the plan")
+        if (shared := part.lstrip("0123456789.")) in PANES:
+            return Extent(*PANES[shared])
+        if part == "counts" and node.kind != "rstream":
+            return Extent("rows that are told and forgotten", 0)
+        return _counted(part, self._given(node.relation))
 
     def _given(self, node: Relation) -> Extent:
         node = node.input if isinstance(node, Hop) else node

@@ -11,11 +11,14 @@ from typing import Protocol, TypeVar, assert_never, cast
 
 import pyarrow as pa
 
-from millrace.operators.relational.aggregates import GroupFeeds, grouping_of
+from millrace.operators.joining.family import FamilyJoin
+from millrace.operators.relational.aggregates import grouping_of
 from millrace.operators.relational.join import InnerJoin
 from millrace.operators.relational.join_keys import split
 from millrace.operators.relational.meter import Told
 from millrace.operators.relational.outer import OuterJoin
+from millrace.operators.relational.pane_plan import PanePlan
+from millrace.operators.relational.paned import SharedPanes
 from millrace.operators.relational.passing import Makes, Run, Tells
 from millrace.operators.relational.places import Places
 from millrace.operators.relational.rereading import Rereading
@@ -29,13 +32,14 @@ from millrace.operators.relational.rowwise import (
 from millrace.operators.relational.slab import Elements
 from millrace.operators.relational.streams import Changes, Net, Repeating
 from millrace.operators.relational.sweep import Sweep, distinct, set_operator
-from millrace.operators.relational.ticking import Ticking
 from millrace.operators.relational.timed import Timed, rows_of
 from millrace.operators.relational.top import TopRows
 from millrace.operators.relational.travel import Leg
 from millrace.operators.relational.windows import RowsWindow
 from millrace.plan.declared import Declared
-from millrace.plan.levels import QUERIES, QUERIES_AS
+from millrace.plan.joining import Sharing, joining
+from millrace.plan.levels import BIRTHS, QUERIES
+from millrace.plan.panes import Paned, PaneWay, paned
 from millrace.plan.placement import FIRST, Placing
 from millrace.plan.relation_types import relation_schema, stream_schema
 from millrace.plan.relations import (
@@ -56,8 +60,7 @@ from millrace.plan.relations import (
     Top,
     Windowed,
 )
-from millrace.plan.scopes import inputs
-from millrace.plan.sizing import Sizing, sizing
+from millrace.plan.scopes import inputs, relations_in
 from millrace.plan.stages import stage_of
 from millrace.schema import Schema
 
@@ -78,7 +81,9 @@ class Plan:
 
     Operators are numbered in the order of the plan, and call their stores by that number. If the
     rows come spread over shards, `columns` says by which column of each stream. With `again`, what
-    can be made of stored elements is not remembered.
+    can be made of stored elements is not remembered. With `sharing`, the streams are those of a
+    family, with parameters, and each is one join for all queries. Aggregates of a family share
+    `panes` where they can, in a way that is chosen by cost or given, or never.
     """
 
     def __init__(
@@ -88,15 +93,19 @@ class Plan:
         columns: Mapping[str, str] | None = None,
         *,
         again: bool = True,
+        sharing: Sharing | None = None,
+        panes: PaneWay = "auto",
     ) -> None:
-        self._declared = declared
-        self._columns, self._again = columns, again
+        self._declared, self._sharing = declared, sharing
+        self._columns, self._again, self._panes = columns, again, panes
         self.rereading = Rereading(declared, columns)
         self._gone: set[str] = set()
         self._places = Places(None if columns is None else Placing(declared, columns))
         self._relations: dict[Relation, Makes] = {}
         self._streams: dict[Stream, Tells] = {}
         self._changes: dict[Relation, Changes] = {}
+        self.family_join: FamilyJoin | None = None
+        self._shared: dict[tuple[Paned, bool], SharedPanes] = {}
         self._operators: list[Operator] = []
         for each in streams:
             self._add_stream(each)
@@ -104,6 +113,11 @@ class Plan:
     def stores(self) -> dict[str, pa.Schema]:
         """Return the stores that the operators use, with their columns."""
         return {name: schema for each in self._operators for name, schema in each.stores().items()}
+
+    def own_stores(self) -> dict[str, pa.Schema]:
+        """Return those stores of a family that hold rows of births or of queries."""
+        found, owners = self.stores(), self.owners()
+        return {name: found[name] for name, owner in owners.items() if _is_own(name, owner)}
 
     def names(self) -> dict[Relation | Stream, str]:
         """Return the names of operators: what their stores begin with, and meters call them."""
@@ -141,7 +155,7 @@ class Plan:
         return self._streams[node](run)
 
     def _add_stream(self, node: Stream) -> None:
-        if isinstance(node, StreamOf) and self._sizing(node) is None:
+        if isinstance(node, StreamOf) and self._paned(node) is None and self._sharing is None:
             self._add(node.relation)
         if node not in self._streams:
             name = f"s{len(self._streams)}"
@@ -164,8 +178,10 @@ class Plan:
         match node:
             case Source(source):
                 return lambda run: plain_elements(run.slab.streams[source])
-            case StreamOf() if (found := self._sizing(node)) is not None:
-                return self._ticking(found, node, name)
+            case StreamOf() if self._sharing is not None:
+                return self._family_join(node, self._sharing)
+            case StreamOf(kind) if (found := self._paned(node)) is not None:
+                return self._shared_panes(kind, found, name)
             case StreamOf(kind, relation, every):
                 schema, place = self._schema(relation).to_arrow(), self._places.of(relation)
                 if kind != "rstream":
@@ -176,24 +192,44 @@ class Plan:
             case _:
                 assert_never(node)
 
-    def _sizing(self, node: StreamOf) -> Sizing | None:
-        """Return how all queries of a family are told at once, if they can be."""
-        return sizing(node, self._columns) if self._again else None
+    def _paned(self, node: StreamOf) -> Paned | None:
+        """Return how the queries of a family share panes, if they do."""
+        return None if self._panes == "never" else paned(node, self._declared)
 
-    def _ticking(self, found: Sizing, node: StreamOf, name: str) -> Tells:
-        groups, given = self._schema(found.group).to_arrow(), self._schema(found.group.input)
-        keys = pa.schema([groups.field(each.name) for each in found.keys])
-        queries = self._declared.tables[QUERIES].to_arrow()
-        named = pa.schema([each.with_name(f"{QUERIES_AS}.{each.name}") for each in queries])
-        feeds = GroupFeeds(self._declared, keys, given, None)
-        totals = feeds.totals(f"{name}.all", list(found.group.aggregates))
-        told = self._schema(node.relation).to_arrow()
-        ticking = self._keep(Ticking(name, found, named, groups, told, totals))
-        self.rereading.read_endlessly(found.stream)
+    def _shared_panes(self, kind: StreamKind, found: Paned, name: str) -> Tells:
+        """Tell all queries of a family at once; what comes and what goes is of one operator."""
+        key = (found, kind == "rstream")
+        if key not in self._shared:
+            making = PanePlan(self._declared, self._columns or {}, self._panes)
+            self._shared[key] = self._keep(making.operator(found, name))
+        operator = self._shared[key]
 
         def tell(run: Run) -> Elements:
-            elements, run.reach = ticking.step(run.slab)
-            run.meter.again(run.slab.streams[found.stream].times)
+            if kind == "rstream":
+                run.meter.again(run.slab.streams[found.stream])
+                return operator.repeated(run.slab)
+            if operator.name not in run.changes:
+                run.meter.again(run.slab.streams[found.stream])
+                run.changes[operator.name] = operator.net(run.slab)
+            net = run.changes[operator.name]
+            return net.came() if kind == "istream" else net.went()
+
+        return tell
+
+    def _family_join(self, node: StreamOf, sharing: Sharing) -> Tells:
+        """Tell all queries of a family what joins of windows give."""
+        found = joining(node, self._declared)
+        assert found is not None, "only joins of windows are shared"
+        told = self._schema(node.relation).to_arrow()
+        join = self.family_join = self._keep(
+            FamilyJoin.of(found, self._declared, self._columns, told, sharing)
+        )
+        for leaf in found.leaves:
+            self.rereading.read_endlessly(leaf.stream, by_key=self._columns is not None)
+
+        def tell(run: Run) -> Elements:
+            elements, run.reach, n_past = join.step(run.slab)
+            run.meter.again(range(n_past))
             return elements
 
         return tell
@@ -352,3 +388,14 @@ def _counts(node: Windowed) -> bool:
     """Say whether a window counts rows."""
     window = node.window
     return window.kind == "rows" and not (window.size is None and window.slide is None)
+
+
+def _is_own(store: str, owner: Relation | Stream) -> bool:
+    """Say whether what a store of an operator holds depends on births or queries."""
+    side = store.partition(".")[2]
+    if isinstance(owner, Join) and side in ("left", "right"):
+        owner = owner.left if side == "left" else owner.right
+    return any(
+        isinstance(each, Windowed) or (isinstance(each, Table) and each.name in (QUERIES, BIRTHS))
+        for each in relations_in(owner)
+    )

@@ -37,6 +37,7 @@ class Rereading:
         self._recipes: dict[Relation, Recipe] = {}
         self._read: dict[Windowed, bool] = {}
         self._endless: set[str] = set()
+        self._by_key: set[str] = set()
 
     @cached_property
     def reaches(self) -> dict[str, int | None]:
@@ -51,7 +52,8 @@ class Rereading:
     @cached_property
     def keyed(self) -> frozenset[str]:
         """The streams whose elements are read by their keys, and not by time alone."""
-        return frozenset(stream_of(window) for window, by_key in self._read.items() if by_key)
+        found = {stream_of(window) for window, by_key in self._read.items() if by_key}
+        return frozenset(found | self._by_key)
 
     @property
     def made(self) -> frozenset[Relation]:
@@ -87,9 +89,11 @@ class Rereading:
         self._note(recipe, by_key=True)
         return recipe
 
-    def read_endlessly(self, stream: str) -> None:
+    def read_endlessly(self, stream: str, *, by_key: bool = False) -> None:
         """Note that elements of a stream are read as far back as there are some."""
         self._endless.add(stream)
+        if by_key:
+            self._by_key.add(stream)
 
     def tailed(self, node: Relation, new: Makes) -> Makes:
         """Return a relation to an operator that must know what goes: if it can be, by tails."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -40,12 +40,30 @@ class Past(Protocol):
         ...
 
 
+class Members(Protocol):
+    """The queries of a family as they stand in a slab, where they are not a table of its plan."""
+
+    @property
+    def version(self) -> Hashable:
+        """What the queries were read of: as long as that is the same, so are they."""
+        ...
+
+    def rows(self) -> pa.RecordBatch:
+        """Return their ids, the changes that they came with, and their parameters."""
+        ...
+
+    def entered(self, born: Ints) -> Ints:
+        """Return the epochs from which on those see elements that came with some changes."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Slab:
     """The instants [begin, end), the elements of streams and the changes of tables in them.
 
     The first slab of a plan says so: what is there from the beginning, such as the count of
-    nothing, is told then. `past` is what plans read again that do not remember it.
+    nothing, is told then. `past` is what plans read again that do not remember it, `members` the
+    queries of a family that is one join.
     """
 
     begin: int
@@ -56,3 +74,4 @@ class Slab:
     first: bool = False
     functions: Mapping[str, Function] = field(default_factory=dict)
     past: Past | None = None
+    members: Members | None = None

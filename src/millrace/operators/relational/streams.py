@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.types import is_integer
 
 from millrace.kernels.arrays import Ints
-from millrace.kernels.grouping import add_by_number, net_by_instant, order_by, running_sums
+from millrace.kernels.grouping import add_in_order, net_by_instant, order_by, running_sums
 from millrace.kernels.sorted_keys import distinct
 from millrace.operators.canonical import ordered_by
 from millrace.operators.relational.equal import hashes_of, numbered
@@ -48,7 +50,7 @@ class Changes(RowCounts):
         numbers, firsts = numbered(events.rows, events.hashes)
         order = order_by(numbers, events.times, len(firsts))
         stretches, begins = net_by_instant(numbers[order], events.times[order])
-        net = add_by_number(stretches, events.changes[order], len(begins))[:, 0]
+        net = add_in_order(stretches, order, events.changes, len(begins))[:, 0]
         at = order[begins][net != 0]
         return Net(take_rows(events.rows, at), events.times[at], net[net != 0])
 
@@ -82,8 +84,15 @@ def ordered(rows: pa.RecordBatch, times: Ints, copies: Ints) -> Elements:
     at = np.repeat(np.arange(len(copies)), copies)
     rows, times = take_rows(rows, at), times[at]
     columns = [pa.array(times), *rows.columns]
-    table = ordered_by(pa.table(columns, names=[TIME, *rows.schema.names]), [TIME])
+    table = pa.table(columns, names=[TIME, *rows.schema.names])
+    numbers = takewhile(lambda name: _whole(table.column(name)), rows.schema.names)
+    table = ordered_by(table, [TIME, *numbers])  # which the canonical order begins with, too
     batches = table.combine_chunks().to_batches()
     if not batches:
         return Elements(rows, times)
     return Elements(batches[0].select(rows.schema.names), batches[0].column(TIME).to_numpy())
+
+
+def _whole(column: pa.ChunkedArray) -> bool:
+    """Say whether a column is of whole numbers alone."""
+    return not column.null_count and is_integer(column.type)

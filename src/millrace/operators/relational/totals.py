@@ -40,7 +40,7 @@ from millrace.plan.types import kind_of, shown
 _VARIANCES = {"var_pop": 0, "var_samp": 1, "stddev_pop": 0, "stddev_samp": 1}
 _FIRST_SQUARE = 256
 """Limbs of squares are numbered from here on."""
-_RARE = (pa.field("slot", pa.int32()), pa.field("limb", pa.int32()))
+RARE = (pa.field("slot", pa.int32()), pa.field("limb", pa.int32()))
 _WIDTH = 1 << 10
 _USUAL = {
     "integer": (exact.ZERO_LIMB, 2),
@@ -77,6 +77,15 @@ class RareLimbs:
     of: Ints
     places: Ints
     values: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Digits:
+    """Limbs that have no column, added up: of which number each is, which it is, and how much."""
+
+    of: Ints
+    rows: pa.RecordBatch
+    counts: Ints
 
 
 Sums = dict[int, dict[int, Ints]]
@@ -121,7 +130,7 @@ class Totals:
     @property
     def summed(self) -> Ledger:
         """The other limbs of sums."""
-        return Ledger(f"{self.name}.sums", pa.schema([*self.keys, *_RARE]), ("n",))
+        return Ledger(f"{self.name}.sums", pa.schema([*self.keys, *RARE]), ("n",))
 
     def stores(self) -> dict[str, pa.Schema]:
         """Return the stores that are used, with their columns."""
@@ -191,6 +200,15 @@ class Totals:
 
     def _rare(self, together: Timed, hashes: Hashes, limbs: list[RareLimbs]) -> Events:
         """Return limbs that have no column, each as a row."""
+        found = self.by_digit(limbs)
+        columns = [*take_rows(together.rows, found.of).columns, *found.rows.columns]
+        rows = rows_of(columns, self.summed.schema.names, len(found.of))
+        starts, ends = together.starts[found.of], together.ends[found.of]
+        timed = Timed(rows, starts, ends, np.ones_like(found.of))
+        return events_of(timed, found.counts, hashes[found.of])
+
+    def by_digit(self, limbs: list[RareLimbs]) -> Digits:
+        """Add up the limbs of one number, slot and place."""
         n_slots = max(len(self.aggregates), 1)
         codes = [(each.of * n_slots + each.slot) * _WIDTH + each.places for each in limbs]
         none = np.zeros(0, np.int64)
@@ -199,15 +217,10 @@ class Totals:
         numbers, firsts = number_hashes(code.astype(np.uint64))
         totals = add_by_number(numbers, value[:, None], len(firsts))
         code = code[firsts]
-        partial = code // _WIDTH // n_slots
-        columns = [
-            *take_rows(together.rows, partial).columns,
-            pa.array((code // _WIDTH % n_slots).astype(np.int32)),
-            pa.array((code % _WIDTH).astype(np.int32)),
-        ]
-        rows = rows_of(columns, self.summed.schema.names, len(code))
-        timed = Timed(rows, together.starts[partial], together.ends[partial], np.ones_like(code))
-        return events_of(timed, totals, hashes[partial])
+        columns = [code // _WIDTH % n_slots, code % _WIDTH]
+        arrays = [pa.array(each.astype(np.int32)) for each in columns]
+        rows = rows_of(arrays, [each.name for each in RARE], len(code))
+        return Digits(code // _WIDTH // n_slots, rows, totals)
 
     def answers(self, counts: Ints, rare: Sums) -> dict[str, pa.Array]:
         """Return the aggregates by name, of counts with the usual limbs, and of all other limbs."""

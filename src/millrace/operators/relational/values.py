@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.errors import SeveralRowsError
-from millrace.kernels.arrays import Ints
+from millrace.kernels.arrays import Floats, Ints
 from millrace.kernels.multisets import first_values, kth_values
 from millrace.operators.canonical import canonical_order
 from millrace.operators.relational.entries import Entries
@@ -100,19 +100,10 @@ class ValuesFed:
             return {aggregate.name: _lists(held, operand, len(entries))}
         if aggregate.kind == "only":
             _require_one(held, len(entries))
-        share = Fraction(repr(float(aggregate.fraction or 0))).limit_denominator(10**9)
-        how = _SHARE_DOWN if aggregate.descending else _HOW[aggregate.kind]
-        lower, upper, between = kth_values(*held.layout, (share.numerator, share.denominator), how)
+        standing = kth_values(*held.layout, *share_of(aggregate))
         if extreme:
-            self._remember(held, entries, lower, slab)
-        found = _at(operand, lower)
-        if aggregate.kind == "percentile_cont":
-            low = found.cast(pa.float64()).to_numpy(zero_copy_only=False)
-            high = _at(operand, upper).cast(pa.float64()).to_numpy(zero_copy_only=False)
-            with np.errstate(invalid="ignore"):
-                mixed = np.where(between == 0, low, low + (high - low) * between)
-            found = pa.array(mixed, mask=lower < 0)
-        return {aggregate.name: found}
+            self._remember(held, entries, standing[0], slab)
+        return {aggregate.name: picked(aggregate, operand, *standing)}
 
     def _remember(self, held: Held, entries: Entries, places: Ints, slab: Slab) -> None:
         """Put the value that stands last in the place of the one that stood before."""
@@ -126,6 +117,27 @@ class ValuesFed:
             np.concatenate((np.full(len(gone), -1), np.ones(len(come), np.int64)))[:, None],
             slab,
         )
+
+
+def share_of(aggregate: Aggregate) -> tuple[tuple[int, int], int]:
+    """Return at which share of a group's values an aggregate is, and how, as kernels take it."""
+    share = Fraction(repr(float(aggregate.fraction or 0))).limit_denominator(10**9)
+    how = _SHARE_DOWN if aggregate.descending else _HOW[aggregate.kind]
+    return (share.numerator, share.denominator), how
+
+
+def picked(
+    aggregate: Aggregate, operand: pa.Array, lower: Ints, upper: Ints, between: Floats
+) -> pa.Array:
+    """Return an aggregate that is one of some values, or lies between two; NULL without any."""
+    found = _at(operand, lower)
+    if aggregate.kind != "percentile_cont":
+        return found
+    low = found.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    high = _at(operand, upper).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    with np.errstate(invalid="ignore"):
+        mixed = np.where(between == 0, low, low + (high - low) * between)
+    return pa.array(mixed, mask=lower < 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,6 +18,7 @@ from millrace.operators.relational.equal import hashes_of, numbered
 from millrace.operators.relational.state import State, state_rows, state_schema
 from millrace.operators.relational.timed import OPEN, Timed, concat_rows, take_rows
 from millrace.operators.vectors import as_array
+from millrace.plan.expressions import Expression
 from millrace.plan.relations import Window
 
 
@@ -29,11 +30,20 @@ def ceiling(values: Ints, step: int) -> Ints:
 
 def sizes_of(window: Window, rows: pa.RecordBatch) -> Ints:
     """Return how large the window is for each element."""
-    if isinstance(window.size, int):
-        return np.full(rows.num_rows, window.size)
     assert window.size is not None, "the window has a size"
-    sizes = as_array(evaluate(window.size, rows, {}), rows.num_rows)
-    found: Ints = sizes.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return _whole(window.size, rows)
+
+
+def slides_of(window: Window, rows: pa.RecordBatch) -> Ints:
+    """Return by how much the window slides for each element; 0 if it moves all the time."""
+    return _whole(0 if window.slide is None else window.slide, rows)
+
+
+def _whole(value: int | Expression, rows: pa.RecordBatch) -> Ints:
+    if isinstance(value, int):
+        return np.full(rows.num_rows, value)
+    values = as_array(evaluate(value, rows, {}), rows.num_rows)
+    found: Ints = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
     return found
 
 

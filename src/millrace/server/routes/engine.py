@@ -85,8 +85,8 @@ async def top(
 
 @router.get("/plan", responses=responses())
 async def plan(who: Who, service: Served) -> Graph:
-    """Return the running dataflow as nodes and edges."""
-    return Graph(**await service.plan_graph(who))
+    """Return the running dataflow as nodes and edges: streams, indexes, operators, feeds, sinks."""
+    return Graph(**await service.dataflow(who))
 
 
 @router.get("/settings", responses=responses())

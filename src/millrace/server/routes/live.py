@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import Callable
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from millrace.errors import MillraceError
 from millrace.server.access import Gate, admitted_socket
-from millrace.server.event_stream import HEARTBEAT_SECONDS, SEND_SECONDS
+from millrace.server.event_stream import HEARTBEAT_SECONDS, SEND_SECONDS, next_if_known
 from millrace.server.fan_out import Subscription
 from millrace.server.wire import error_json
 
@@ -32,7 +33,7 @@ async def live(socket: WebSocket, query: str, cursor: str | None = None) -> None
         await socket.close(REFUSED, error.message[:100])
         return
     listening = asyncio.create_task(_listen(socket))
-    sending = asyncio.create_task(_send(socket, subscription))
+    sending = asyncio.create_task(_send(socket, subscription, lambda: gate.knows(who)))
     try:
         await asyncio.wait({listening, sending}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -45,9 +46,9 @@ async def live(socket: WebSocket, query: str, cursor: str | None = None) -> None
                 await task
 
 
-async def _send(socket: WebSocket, subscription: Subscription) -> None:
+async def _send(socket: WebSocket, subscription: Subscription, known: Callable[[], bool]) -> None:
     while True:
-        event = await subscription.next(HEARTBEAT_SECONDS)
+        event = await next_if_known(subscription, HEARTBEAT_SECONDS, known)
         if event is not None:
             await asyncio.wait_for(socket.send_text(event.text), SEND_SECONDS)
         elif subscription.ended:
@@ -61,6 +62,6 @@ async def _send(socket: WebSocket, subscription: Subscription) -> None:
 
 
 async def _listen(socket: WebSocket) -> None:
-    """Wait until the client has gone; what it says means nothing."""
-    while True:
-        await socket.receive_text()
+    """Wait until the client has gone; what it says, in text or bytes, means nothing."""
+    while (await socket.receive())["type"] != "websocket.disconnect":
+        pass

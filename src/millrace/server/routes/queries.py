@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from millrace.server.access import Served, Who
 from millrace.server.errors import ErrorBody, responses
-from millrace.server.models import Ids, QueryModel
+from millrace.server.models import MOST_AT_ONCE, Ids, QueryModel
 
 router = APIRouter(prefix="/v1/queries", tags=["queries"])
 
@@ -51,10 +51,10 @@ class Bulk(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    add: list[Asked] | None = None
-    pause: list[str | int] | None = None
-    resume: list[str | int] | None = None
-    drop: list[str | int] | None = None
+    add: list[Asked] | None = Field(None, max_length=MOST_AT_ONCE)
+    pause: list[str | int] | None = Field(None, max_length=MOST_AT_ONCE)
+    resume: list[str | int] | None = Field(None, max_length=MOST_AT_ONCE)
+    drop: list[str | int] | None = Field(None, max_length=MOST_AT_ONCE)
     ttl: str | float | None = Field(None, description="For those that are added.")
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from millrace.server.access import Served, Who
+from millrace.server.access import Served, Who, gate_of
 from millrace.server.answers_http import EVENTS, FORMS, JSON, accepted, table_response
 from millrace.server.errors import ErrorBody, responses
 from millrace.server.event_stream import EventStream
@@ -70,6 +70,7 @@ async def changes(
     start = last_event_id or cursor
     if accepted(request, JSON, EVENTS) == EVENTS:
         subscription = await service.subscribe(who, query, start)
-        return EventStream(service.fan_out, subscription)
+        gate = gate_of(request)
+        return EventStream(service.fan_out, subscription, lambda: gate.knows(who))
     event = await service.changes(who, query, cursor=start, wait=wait)
     return JSONResponse({"rows": event.rows, "cursor": str(event.cursor)})

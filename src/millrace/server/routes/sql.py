@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from millrace.server.access import Served, Who
-from millrace.server.answers_http import ARROW, JSON, accepted, table_json, table_response
+from millrace.server.answers_http import (
+    ARROW,
+    JSON,
+    accepted,
+    json_response,
+    table_json,
+    table_response,
+)
 from millrace.server.errors import ErrorBody, responses
 from millrace.server.models import ColumnModel
+from millrace.server.outcomes import Outcome
 
 router = APIRouter(tags=["statements"])
 
@@ -77,11 +84,11 @@ async def sql(request: Request, body: Statements, who: Who, service: Served) -> 
     tables = [each.table for each in outcomes if each.table is not None]
     if len(outcomes) == len(tables) == 1 and accepted(request, JSON, ARROW) == ARROW:
         return await table_response(request, tables[0])
-    told = [
-        {"message": each.message} if each.table is None else table_json(each.table)
-        for each in outcomes
-    ]
-    return JSONResponse({"outcomes": told})
+    return await json_response(lambda: {"outcomes": [_told(each) for each in outcomes]})
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    return {"message": outcome.message} if outcome.table is None else table_json(outcome.table)
 
 
 @router.get("/v1/queries/{query}/explain", responses=responses(404))

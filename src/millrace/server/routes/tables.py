@@ -76,9 +76,7 @@ async def insert(
     who.require_operator("changing a table")
     schema = service.reader.catalog.table(table).schema
     given = await body_table(
-        request,
-        most_rows=service.limits.push_rows,
-        of_json=lambda rows: given_table(rows, schema),
+        request, service.limits, of_json=lambda rows: given_table(rows, schema)
     )
     how: Literal["insert", "insert missing"] = "insert missing" if missing else "insert"
     return Changed(rows=await service.change_table(who, table, how, rows=given))

@@ -11,7 +11,7 @@ from millrace.server.access import Served, Who
 from millrace.server.answers_http import FORMS, table_response
 from millrace.server.errors import ErrorBody, responses
 from millrace.server.given_rows import BODY, body_table, given_parameters
-from millrace.server.models import ColumnModel, Ids
+from millrace.server.models import ColumnModel, GivenIds, Ids
 
 router = APIRouter(prefix="/v1/templates", tags=["templates"])
 
@@ -75,9 +75,7 @@ async def insert(
     described = await service.template(who, template)
     parameters = [(each["name"], each["type"]) for each in described["parameters"]]
     given = await body_table(
-        request,
-        most_rows=service.limits.push_rows,
-        of_json=lambda rows: given_parameters(rows, parameters),
+        request, service.limits, of_json=lambda rows: given_parameters(rows, parameters)
     )
     if not given.num_rows:
         return Ids(ids=[])
@@ -85,9 +83,9 @@ async def insert(
 
 
 @router.post("/{template}/drop", responses=responses(404))
-async def drop(template: str, body: Ids, who: Who, service: Served) -> Ids:
+async def drop(template: str, body: GivenIds, who: Who, service: Served) -> Ids:
     """Remove queries of a template by their ids, all or none."""
     who.require("writer")
     if body.ids:
         await service.drop_rows(who, template, body.ids)
-    return body
+    return Ids(ids=body.ids)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from calendar import IllegalMonthError, monthrange
+from calendar import IllegalMonthError, day_name, month_name, monthrange
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Decimal, localcontext
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -162,6 +162,16 @@ def _right(text: str, count: int) -> str:
     return text[max(0, len(text) - count) :] if count >= 0 else text[-count:]
 
 
+def _repeat(text: str, times: int) -> str | None:
+    return text * times if max(len(text), 1) * times <= 10_000 else None
+
+
+def _concat_ws(_: pa.DataType, separator: Typed, *given: Typed) -> str | None:
+    if separator.value is None:
+        return None
+    return str(separator.value).join(each.value for each in given if each.value is not None)
+
+
 def _pad(*, before: bool) -> Function:
     def apply(text: str, count: int, filler: str = " ") -> str | None:
         if count > 10_000:
@@ -241,6 +251,17 @@ def _diff(unit: str, first: date, last: date) -> int:
     return (other - one) // _SIZES[unit]
 
 
+def _last_day(instant: date) -> date:
+    return date(instant.year, instant.month, monthrange(instant.year, instant.month)[1])
+
+
+def _make_date(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except (OverflowError, ValueError):
+        return None
+
+
 def _bucket(width: int, instant: date) -> datetime | None:
     moment = _moment(instant)
     try:
@@ -279,17 +300,32 @@ FUNCTIONS: dict[str, Function] = {
     "sign": _sign,
     "floor": _rounding(ROUND_FLOOR),
     "ceil": _rounding(ROUND_CEILING),
+    "ceiling": _rounding(ROUND_CEILING),
+    "trunc": _rounding(ROUND_DOWN),
     "round": _rounding(ROUND_HALF_UP),
     "sqrt": _double(math.sqrt),
     "ln": _double(math.log),
+    "log2": _double(math.log2),
     "log10": _double(math.log10),
     "exp": _double(math.exp),
+    "sin": _double(math.sin),
+    "cos": _double(math.cos),
+    "tan": _double(math.tan),
+    "asin": _double(math.asin),
+    "acos": _double(math.acos),
+    "atan": _double(math.atan),
+    "atan2": _double(math.atan2),
+    "degrees": _double(math.degrees),
+    "radians": _double(math.radians),
     "power": _double(_power),
+    "pow": _double(_power),
     "mod": lambda arrow, one, two: computed("%", one, two, arrow),
     "is_nan": _strict(_nan),
     "greatest": _extreme(greatest=True),
     "least": _extreme(greatest=False),
     "coalesce": _coalesce,
+    "ifnull": _coalesce,
+    "nvl": _coalesce,
     "nullif": _nullif,
     "if": _if,
     "iif": _if,
@@ -302,16 +338,20 @@ FUNCTIONS: dict[str, Function] = {
     "ltrim": _strict(lambda text, ends=" ": text.lstrip(ends) if ends else text),
     "rtrim": _strict(lambda text, ends=" ": text.rstrip(ends) if ends else text),
     "substring": _strict(_substring),
+    "substr": _strict(_substring),
     "left": _strict(_left),
     "right": _strict(_right),
+    "repeat": _strict(_repeat),
     "replace": _strict(lambda text, old, new: text.replace(old, new) if old else text),
     "starts_with": _strict(str.startswith),
     "ends_with": _strict(str.endswith),
     "contains": _strict(str.__contains__),
     "strpos": _strict(lambda text, part: text.find(part) + 1),
+    "instr": _strict(lambda text, part: text.find(part) + 1),
     "position": _strict(lambda part, text: text.find(part) + 1),
     "split_part": _strict(_split_part),
     "concat": lambda _, *given: "".join(each.value or "" for each in given),
+    "concat_ws": _concat_ws,
     "lpad": _pad(before=True),
     "rpad": _pad(before=False),
     "regexp_replace": _strict(_regexp_replace),
@@ -322,7 +362,12 @@ FUNCTIONS: dict[str, Function] = {
     "week": _strict(lambda instant: instant.isocalendar().week),
     "day": _part("day"),
     "dayofweek": _strict(lambda instant: instant.isoweekday() % 7),
+    "isodow": _strict(lambda instant: instant.isoweekday()),
     "dayofyear": _strict(lambda instant: instant.timetuple().tm_yday),
+    "dayname": _strict(lambda instant: day_name[instant.weekday()]),
+    "monthname": _strict(lambda instant: month_name[instant.month]),
+    "last_day": _strict(_last_day),
+    "make_date": _strict(_make_date),
     "hour": _part("hour"),
     "minute": _part("minute"),
     "second": _part("second"),
@@ -334,5 +379,6 @@ FUNCTIONS: dict[str, Function] = {
     "time_bucket": _strict(lambda width, each: _bucket(width, each) if width > 0 else None),
     "to_timestamp": _strict(_from_seconds),
     "epoch": _strict(lambda instant: float((_moment(instant) - _EPOCH) // _MICRO) / 10**6),
+    "epoch_ms": _strict(lambda instant: (_moment(instant) - _EPOCH) // timedelta(milliseconds=1)),
     "strftime": _strict(_strftime),
 }

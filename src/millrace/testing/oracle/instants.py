@@ -8,9 +8,18 @@ relation begins with the first element of its streams, where all of it is new.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from millrace.plan.relations import Asked, Relation, Source, Stream, StreamOf, Window, Windowed
+from millrace.plan.relations import (
+    Asked,
+    Relation,
+    Source,
+    Stream,
+    StreamOf,
+    Table,
+    Window,
+    Windowed,
+)
 from millrace.plan.scopes import inputs
 from millrace.testing.oracle.bags import Row
 from millrace.testing.oracle.relations import Definition, Element
@@ -23,6 +32,8 @@ class Instants:
     streams: Mapping[str, Sequence[int]]
     begin: int
     end: int
+    tables: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """When each table changes."""
 
     def of_stream(self, stream: Stream) -> list[int]:
         """Return the instants at which a stream may have elements."""
@@ -35,6 +46,8 @@ class Instants:
 
     def of_relation(self, node: Relation) -> list[int]:
         """Return the instants at which a relation may be other than just before."""
+        if isinstance(node, Table):
+            return self._within(self.tables[node.name])
         if isinstance(node, Windowed):
             elements = self.of_stream(node.stream)
             return self._within([each for at in elements for each in _ends(node.window, at)])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from millrace.connectors.sinks import Backlog, CallbackSink, MemorySink
-from millrace.connectors.sinks.sink import to_bytes
 from millrace.errors import PlanError
+from millrace.state.sizes import to_bytes
 
 
 def test_queries_may_be_one_several_or_all() -> None:

@@ -1,0 +1,116 @@
+"""Choosing: whether queries are found by their lineage, or by a strategy, and by which.
+
+Lineage asks all queries about all rows, 64 at a time; strategies look for the few that a row
+affects. Which takes less follows from exact counts: of rows, of pairs with equal keys, of queries.
+What is expected is in ns, and only comparisons matter. A choice stands for slabs of about the same
+size, for as long as queries are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from millrace.kernels.arrays import Floats
+from millrace.kernels.lineage import WORD
+from millrace.operators.joining.finding import Finding, Probe
+from millrace.operators.joining.pairing import WINDOWS, Pairing
+from millrace.operators.joining.prepared import Prepared
+from millrace.sharing.drivers import Drivers
+from millrace.sharing.stored import Stored
+from millrace.sharing.window.join import WindowJoin
+
+AUTO, LINEAGE = "auto", "lineage"
+BESIDE = "join_first"
+"""What finds pairs that came in one slab, beside a strategy for what was there before."""
+FEW_QUERIES = 512
+"""So few queries are asked at once in less time than an index over them takes to be made."""
+
+SAMPLE = 128
+"""For so many drivers it is said what strategies take."""
+
+_CELL, _SEARCH, _HOT_BAND = 1.5, 120.0, 20_000.0
+"""What a word of lineage, a query's range, and a driver of a band join take, about, in ns."""
+
+
+class Estimating(Protocol):
+    """A strategy that says what it is expected to take."""
+
+    def estimate(self, drivers: Drivers, stored: Stored) -> Floats:
+        """Return what each driver is expected to take, in ns."""
+        ...
+
+
+def ways(pairing: Pairing | None) -> tuple[str, ...]:
+    """Return the ways that there are to find queries."""
+    return (LINEAGE,) if pairing is None else (LINEAGE, *pairing.names)
+
+
+def chosen(wanted: str, finding: Finding, probes: Sequence[Probe]) -> str:
+    """Return the way to find queries: the one that is wanted, if there is it, or the cheapest."""
+    prepared = finding.prepared
+    if wanted in ways(prepared.pairing):
+        return wanted
+    if len(prepared.queries) <= FEW_QUERIES:
+        return LINEAGE
+    sizes = [size for each in probes for size in (len(each.drivers), len(each.stored))]
+    magnitudes = tuple(each.bit_length() for each in sizes)
+    if magnitudes not in prepared.choices:
+        costs = estimates(finding, probes)
+        prepared.choices[magnitudes] = min(costs, key=costs.__getitem__)
+    return prepared.choices[magnitudes]
+
+
+def estimates(finding: Finding, probes: Sequence[Probe]) -> dict[str, float]:
+    """Return what each way is expected to take for some elements, in ns."""
+    prepared = finding.prepared
+    found = {LINEAGE: _lineage(finding, probes)}
+    for probe in probes:
+        for name, cost in _strategies(prepared, probe).items():
+            found[name] = found.get(name, 0.0) + cost
+    return found | _windowed(finding)
+
+
+def _strategies(prepared: Prepared, probe: Probe) -> dict[str, float]:
+    """Return what each strategy is expected to take, by some of the drivers."""
+    if prepared.pairing is None or prepared.pairing.band is not None:
+        return {"hotspot": _HOT_BAND * len(probe.drivers)}
+    parts = prepared.dynamic(probe.driver).strategies
+    costs = {name: _expected(each, probe) for name, each in parts.items()}
+    found = {name: float(each.sum()) for name, each in costs.items()}
+    return {**found, "dynamic": float(np.min([*costs.values()], axis=0).sum())}
+
+
+def _windowed(finding: Finding) -> dict[str, float]:
+    """Return what strategies of window joins are expected to take, with what is of the slab."""
+    prepared, found = finding.prepared, dict[str, float]()
+    if prepared.pairing is None or not prepared.pairing.windowed:
+        return found
+    for past, slab in zip(finding.probes("past"), finding.probes("slab"), strict=True):
+        beside = _expected(prepared.dynamic(slab.driver).strategies[BESIDE], slab)
+        for name in WINDOWS:
+            strategy = prepared.strategy(name, past.driver)
+            assert isinstance(strategy, WindowJoin), "it is of that name"
+            cost = float(_expected(strategy, past).sum() + beside.sum())
+            found[name] = found.get(name, 0.0) + cost
+    return found
+
+
+def _expected(strategy: Estimating, probe: Probe) -> Floats:
+    """Return what a strategy is expected to take for each of some drivers, that stand for all."""
+    n_drivers = len(probe.drivers)
+    if not n_drivers:
+        return np.zeros(1)
+    some = np.unique(np.linspace(0, n_drivers - 1, SAMPLE).astype(np.int64))
+    return strategy.estimate(probe.drivers.take(some), probe.stored) * n_drivers / len(some)
+
+
+def _lineage(finding: Finding, probes: Sequence[Probe]) -> float:
+    queries = finding.prepared.queries
+    n_words, n_ranges = -(-len(queries) // WORD), max(len(queries.ranges), 1)
+    n_rows = sum(map(len, finding.stems.leaves))
+    n_pairs = sum(each.n_pairs for each in probes)
+    searched = _SEARCH * len(queries) * n_ranges
+    return _CELL * n_words * (n_rows * n_ranges + n_pairs) + searched

@@ -1,0 +1,162 @@
+"""A family's stream of joins: all queries at once, of the elements that are stored for everybody.
+
+    slab's elements ─► who is anybody's? ─► SteMs of their keys ─► for each block of queries:
+        lineage of rows ─► drivers ask, lineages meet ─► rows of queries
+
+Nothing is remembered but the elements themselves, and those are shared with all other plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.operators.joining.answers import Telling
+from millrace.operators.joining.choosing import LINEAGE, chosen, estimates
+from millrace.operators.joining.conditions import Conditions, Sorting
+from millrace.operators.joining.lineage import anybodys, leaf_codes
+from millrace.operators.joining.pairing import pairing
+from millrace.operators.joining.prepared import KEPT, Prepared
+from millrace.operators.joining.queries import Queries
+from millrace.operators.joining.stems import Reading, behind
+from millrace.operators.joining.stems import Rows as LeafRows
+from millrace.operators.joining.working import Work
+from millrace.operators.relational.slab import Elements, Slab
+from millrace.operators.relational.streams import ordered
+from millrace.operators.relational.timed import empty_rows, rows_of
+from millrace.plan.declared import Declared
+from millrace.plan.joining import Joining, Sharing
+from millrace.plan.levels import QUERY
+from millrace.plan.relation_types import relation_schema
+
+_NUMBERS = count()
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """The way in which queries are found, what each way is expected to take (ns), for how many."""
+
+    way: str
+    costs: Mapping[str, float]
+    n_drivers: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FamilyJoin:
+    """Tells what joins of windows give to all queries of a family."""
+
+    joining: Joining
+    conditions: Conditions
+    readings: tuple[Reading, ...]
+    told: pa.Schema
+    distinct: bool
+    """Whether rows that come are never equal to rows that go."""
+    strategy: str
+    latest: list[str] = field(default_factory=list)
+    """How queries were found in this process the last time, if they were."""
+    number: int = field(default_factory=lambda: next(_NUMBERS))
+
+    @classmethod
+    def of(
+        cls,
+        joining: Joining,
+        declared: Declared,
+        columns: Mapping[str, str] | None,
+        told: pa.Schema,
+        sharing: Sharing,
+    ) -> FamilyJoin:
+        """Make the operator; `columns` says by which column each stream is spread."""
+        conditions = Sorting(joining, declared).sorted()
+        readings = []
+        for leaf, condition in zip(joining.leaves, conditions.filters, strict=True):
+            names = tuple(relation_schema(leaf.window, declared).names)
+            place = None if columns is None else columns[leaf.stream]
+            readings.append(Reading(leaf, condition, names, place))
+        return cls(joining, conditions, tuple(readings), told, sharing.distinct, sharing.strategy)
+
+    def stores(self) -> dict[str, pa.Schema]:
+        """Return the stores that are used: none of its own."""
+        return {}
+
+    def step(self, slab: Slab) -> tuple[Elements, int, int]:
+        """Take a slab; return what is told, how far back windows reach, and what was read again."""
+        prepared = self._prepared(slab)
+        leaves = self._leaves(prepared.queries, slab)
+        n_past = sum(each.n_past for each in leaves)
+        return self._told(prepared, leaves, slab), prepared.queries.reach, n_past
+
+    def _prepared(self, slab: Slab) -> Prepared:
+        """Return the queries as they are now."""
+        members = slab.members
+        assert members is not None, "a family that is one join is given its queries"
+
+        def make() -> Prepared:
+            return self.prepare(members.rows())
+
+        return KEPT.of((self.number, members.version), make)
+
+    def prepare(self, rows: pa.RecordBatch) -> Prepared:
+        """Prepare queries: their ids, the changes that they came with, and their parameters."""
+        queries = Queries.of(rows, self.joining, self.conditions)
+        sizes = [each.window.window.size for each in self.joining.leaves]
+        windowed = any(not isinstance(each, int) for each in sizes)
+        return Prepared(queries, pairing(self.conditions, windowed=windowed))
+
+    def _leaves(self, queries: Queries, slab: Slab) -> list[LeafRows]:
+        """Return the rows of each leaf that may be somebody's: those of the slab, and partners."""
+        new = [
+            self._anybodys(leaf, each.new(slab), queries, slab)
+            for leaf, each in enumerate(self.readings)
+        ]
+        found = []
+        for leaf, reading in enumerate(self.readings):
+            # What goes may be of the driver's own leaf; what comes asks the others.
+            asking = [each.keys for at, each in enumerate(new) if at != leaf or not self.distinct]
+            if any(map(len, asking)):
+                past = reading.past(asking, queries.reach, slab)
+                past = self._anybodys(leaf, past, queries, slab)
+            else:
+                past = new[leaf].take(np.zeros(0, np.int64))
+            found.append(behind(past, new[leaf]))
+        return found
+
+    def _anybodys(self, leaf: int, rows: LeafRows, queries: Queries, slab: Slab) -> LeafRows:
+        codes = leaf_codes(leaf, rows, self.conditions, queries, slab.functions)
+        return rows.where(anybodys(codes, queries, len(rows)))
+
+    def _told(self, prepared: Prepared, leaves: list[LeafRows], slab: Slab) -> Elements:
+        queries = prepared.queries
+        if not all(map(len, leaves)) or not len(queries):
+            return Elements(empty_rows(self._schema), np.zeros(0, np.int64))
+        work = self._work(prepared, leaves, slab)
+        self.latest[:], came = work.came(self.strategy)
+        if not self.distinct and len(came):
+            came = work.news(came)
+        columns = [pa.array(queries.ids[came.queries]), *came.rows.columns]
+        rows = rows_of(columns, self._schema.names, len(came))
+        return ordered(rows, came.times, np.ones(len(came), np.int64))
+
+    def _work(self, prepared: Prepared, leaves: list[LeafRows], slab: Slab) -> Work:
+        telling = Telling(self.joining.outputs, self.told, slab.functions)
+        return Work.of(self.conditions, prepared, leaves, telling, slab)
+
+    def weighed(self, prepared: Prepared, slab: Slab) -> Weighed:
+        """Say how queries would be found for the elements of a slab, and what that would take."""
+        leaves = self._leaves(prepared.queries, slab)
+        n_drivers = sum(len(each.new) for each in leaves)
+        finding = None
+        if all(map(len, leaves)) and len(prepared.queries):
+            finding = self._work(prepared, leaves, slab).finding()
+        if finding is None:
+            return Weighed(LINEAGE, {}, n_drivers)
+        probes = finding.probes()
+        way = chosen(self.strategy, finding, probes)
+        return Weighed(way, estimates(finding, probes), n_drivers)
+
+    @property
+    def _schema(self) -> pa.Schema:
+        return pa.schema([pa.field(QUERY, pa.int64()), *self.told])

@@ -1,0 +1,122 @@
+"""Questions that are asked once, answered in a gateway: the engine carries no readers.
+
+What they read is committed, and registered up to the last change that a client of this gateway has
+heard of. A few are answered at a time, in threads of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+
+from millrace.engine.feeds import Family
+from millrace.engine.streams import SYSSTREAM
+from millrace.errors import UnknownNameError
+from millrace.kernels.arrays import Hashes
+from millrace.lang.declarations import Read
+from millrace.lang.statements import parse
+from millrace.reading.held import CommittedHeld, Standing, ask_newest
+from millrace.reading.reader import Reader
+from millrace.server.engine_link import EngineLink
+from millrace.server.outcomes import Outcome
+from millrace.server.principals import Principal
+from millrace.server.statements import told_as_theirs
+from millrace.server.told_rows import told_to
+from millrace.server.turns import AT_ONCE, WAITING, Turns
+
+
+class TheirHeld(CommittedHeld):
+    """What somebody may read: their own queries and templates, and what everybody shares."""
+
+    def __init__(self, reader: Reader, who: Principal) -> None:
+        super().__init__(reader.root, reader.manifest, reader.catalog)
+        self._reader, self._who = reader, who
+        self.functions = reader.functions
+        self.function_types = {name: each.returns for name, each in reader.functions.items()}
+
+    def standing(self, name: str) -> Standing | None:
+        """Return the query or the template of that name, None if there is none to be read."""
+        try:
+            stored = self._who.found(name)
+        except UnknownNameError:
+            return None
+        with self._reader.registered() as (catalog, population, queries):
+            feed = catalog.feeds.get(stored)
+            if feed is not None and feed.kind == "template":
+                return Standing(feed) if self._who.sees(stored) else None
+            listed = queries.find(population.names.get(stored, 0))
+            if listed is None or not self._who.sees(listed.feed):
+                return None
+            return Standing(catalog.feeds[listed.feed], listed.qid)
+
+    def names(self) -> Iterator[str]:
+        """Yield how queries and templates are called that may be read."""
+        with self._reader.registered() as (catalog, population, _):
+            stored = dict.fromkeys([*catalog.feeds, *population.names])
+        yield from (self._who.shown(each) for each in stored if self._who.sees(each))
+
+    def table_rows(self, name: str) -> pa.Table:
+        """Return the rows of a table."""
+        return self._reader.table_rows(name)
+
+    def constants(self, family: Family) -> tuple[Hashes, pa.Table]:
+        """Return the ids of a family's queries, ascending, and their constants."""
+        return self._reader.constants(family)
+
+    def rows(
+        self, name: str, begin: int | None, end: int | None, columns: Sequence[str]
+    ) -> pa.Table:
+        """Return the rows that they may see; all columns, since one says whose a row is."""
+        every = tuple(self._catalog.streams[name].schema.names) if name == SYSSTREAM else columns
+        return told_to(self._who, name, super().rows(name, begin, end, every))
+
+
+class Questions:
+    """Does the statements of one gateway's clients: answers questions, and has the rest done."""
+
+    def __init__(self, reader: Reader, link: EngineLink) -> None:
+        self._reader, self._link, self.turns = reader, link, Turns()
+        self._threads = ThreadPoolExecutor(AT_ONCE + WAITING + 1, thread_name_prefix="question")
+
+    async def sql(self, who: Principal, text: str) -> list[Outcome]:
+        """Do the statements of a text in their order; those that ask return tables."""
+        statements = await asyncio.to_thread(parse, text)
+        outcomes: list[Outcome] = []
+        while len(outcomes) < len(statements):
+            first = len(outcomes)
+            stop = first + 1
+            if isinstance(read := statements[first], Read):
+                outcomes.append(Outcome(table=await self._answer(who, read)))
+                continue
+            while stop < len(statements) and not isinstance(statements[stop], Read):
+                stop += 1
+            outcomes += await self._done(who, text, (first, stop))
+        return outcomes
+
+    async def _done(self, who: Principal, text: str, places: tuple[int, int]) -> list[Outcome]:
+        """Let the engine do some statements of a text."""
+        done = await self._link.ask("sql", who, {"sql": text, "places": places})
+        return [
+            Outcome(table=done.tables[each["table"]]) if "table" in each
+            else Outcome(each["message"])
+            for each in done.body["outcomes"]
+        ]  # fmt: skip
+
+    async def _answer(self, who: Principal, question: Read) -> pa.Table:
+        """Answer a question, when it is its turn."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._answered, who, question)
+
+    def close(self) -> None:
+        """Wait for nobody."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _answered(self, who: Principal, question: Read) -> pa.Table:
+        with self.turns.taken(), told_as_theirs(who):
+            return ask_newest(question.query, lambda: self._held(who))
+
+    def _held(self, who: Principal) -> TheirHeld:
+        return TheirHeld(self._reader, who)

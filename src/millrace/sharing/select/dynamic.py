@@ -1,0 +1,164 @@
+"""Dynamic: the drivers of a batch go each to the strategy that is expected to be the cheapest.
+
+What a driver costs with each strategy follows from exact counts (how many queries select it, how
+many rows its segment has, how many groups those reach) and prices that were measured. They are
+counted for a sample of the drivers, and corrected by what strategies took when they were tried
+(`sharing.select.experience`). If one strategy is the cheapest, or nearly, for all of the sample,
+the batch goes there as a whole; else each driver is asked, and the batch is split among those that
+are the cheapest for some. The choice never changes an answer.
+
+Cost: about 1 ms to choose, every 256 batches or when batches or queries change; 1 us a driver and
+strategy where a batch is split.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from millrace.kernels.arrays import Floats, Ints
+from millrace.sharing.drivers import Drivers
+from millrace.sharing.found import Descriptors, Found, Pairs, Runs, joined
+from millrace.sharing.queries import SelectQueries
+from millrace.sharing.select.batch import Batch, Load
+from millrace.sharing.select.experience import Experience
+from millrace.sharing.select.strategy import Strategy, estimated
+from millrace.sharing.stored import Stored
+
+SAMPLE = 128
+ENDURANCE = 256  # so many batches go by until one is looked at again
+WORTH = 0.8  # a batch is split if that is expected to take less than this part of the best alone
+DECIDING_NS = 1_000.0  # what it takes to ask one strategy about one driver
+LEAST_PART = 0.02  # of the drivers of a sample, for which a strategy must be the cheapest
+
+
+class Dynamic:
+    """Strategies by name, all with the same queries."""
+
+    def __init__(self, strategies: Mapping[str, Strategy]) -> None:
+        self.strategies = dict(strategies)
+        self.version = 0
+        self._experience = Experience([*self.strategies])
+        self._chosen = [*self.strategies]
+        self._known = (-1, -1, -1)
+        self._n_left = 0
+        self._expected_ns = 0.0  # of a batch on which a strategy is tried
+
+    @property
+    def chosen(self) -> list[str]:
+        """The names of the strategies that batches go to now."""
+        return self._chosen
+
+    def add(self, slots: Ints, queries: SelectQueries) -> None:
+        """Take in queries, each in a slot that is free."""
+        self.version += 1
+        for each in self.strategies.values():
+            each.add(slots, queries)
+
+    def drop(self, slots: Ints) -> None:
+        """Let the queries in some slots go."""
+        self.version += 1
+        for each in self.strategies.values():
+            each.drop(slots)
+
+    def costs(self, load: Load) -> Floats:
+        """Return what each strategy is expected to take for each driver, in ns."""
+        return np.stack([each.price(load) for each in self.strategies.values()])
+
+    def _choose(self, drivers: Drivers, stored: Stored) -> list[str]:
+        """Return the strategies among which a batch is split."""
+        names = [*self.strategies]
+        # Batches are alike if their sizes have the same magnitude, with the same queries.
+        shape = len(drivers).bit_length(), len(stored).bit_length()
+        self._n_left -= 1
+        if len(names) == 1 or (self._n_left > 0 and self._known == (*shape, self.version)):
+            return self._chosen
+        batch = Batch.of(drivers, stored)
+        if not len(batch):
+            return names[:1]
+        self._experience.begin(shape)
+        some = np.unique(np.linspace(0, len(batch) - 1, SAMPLE).astype(np.int64))
+        expected = self.costs(Load(batch, some))
+        untried = self._experience.untried(expected.sum(axis=1))
+        if untried is not None:
+            self._chosen, self._n_left = [names[untried]], 0
+            self._expected_ns = float(expected[untried].mean() * len(batch))
+            return self._chosen
+        costs = self._experience.correct(expected)
+        alone = costs.sum(axis=1)
+        self._n_left, self._known = ENDURANCE, (*shape, self.version)
+        wins = np.bincount(np.argmin(costs, axis=0), minlength=len(names))
+        mixed = np.flatnonzero(wins >= max(LEAST_PART * some.size, 1))
+        split = costs[mixed].min(axis=0).sum() + DECIDING_NS * mixed.size * some.size
+        cheapest = [int(np.argmin(alone))]
+        self._chosen = [names[at] for at in (mixed if split < WORTH * alone.min() else cheapest)]
+        return self._chosen
+
+    def _split(self, drivers: Drivers, stored: Stored) -> Iterator[tuple[Strategy, Ints | None]]:
+        """Yield strategies and the drivers each is chosen for; None if that is all of them."""
+        if not len(drivers):
+            return
+        self._expected_ns = 0.0
+        names = self._choose(drivers, stored)
+        chosen = [self.strategies[name] for name in names]
+        if len(chosen) == 1:
+            yield chosen[0], None
+            return
+        costs = [
+            self._experience.factor(name) * self.strategies[name].estimate(drivers, stored)
+            for name in names
+        ]
+        cheapest = np.argmin(costs, axis=0)
+        for number, strategy in enumerate(chosen):
+            rows = np.flatnonzero(cheapest == number)
+            if rows.size:
+                yield strategy, rows
+
+    def find(self, drivers: Drivers, stored: Stored) -> Found:
+        """Find the affected queries, as far as somebody asks."""
+        return Found(self, drivers, stored)
+
+    def describe(self, drivers: Drivers, stored: Stored) -> Descriptors:
+        """Count what is affected."""
+        found = []
+        for strategy, rows in self._split(drivers, stored):
+            if rows is None:
+                return strategy.describe(drivers, stored)
+            part = strategy.describe(drivers.take(rows), stored)
+            found.append(part._replace(drivers=rows[part.drivers].astype(np.int32)))
+        return joined(Descriptors.none(), *found)
+
+    def pair(self, drivers: Drivers, stored: Stored) -> Pairs:
+        """Name what is affected."""
+        found = []
+        for strategy, rows in self._split(drivers, stored):
+            if rows is None:
+                return self._whole(strategy, drivers, stored)
+            part = strategy.pair(drivers.take(rows), stored)
+            found.append(Pairs(rows[part.drivers], part.queries))
+        return joined(Pairs.none(), *found)
+
+    def _whole(self, strategy: Strategy, drivers: Drivers, stored: Stored) -> Pairs:
+        """Name what is affected by one strategy; if it is being tried, learn what that takes."""
+        if not self._expected_ns:
+            return strategy.pair(drivers, stored)
+        start = time.thread_time()
+        pairs = strategy.pair(drivers, stored)
+        took = time.thread_time() - start
+        self._experience.learn(self._chosen[0], self._expected_ns, took * 1e9)
+        return pairs
+
+    def reach(self, drivers: Drivers, stored: Stored, pairs: Pairs) -> Runs:
+        """Find the run of each pair."""
+        return next(iter(self.strategies.values())).reach(drivers, stored, pairs)
+
+    def estimate(self, drivers: Drivers, stored: Stored, some: Ints | None = None) -> Floats:
+        """Return what naming the affected queries of each driver is expected to take, in ns."""
+        return estimated(self, drivers, stored, some)
+
+    def price(self, load: Load) -> Floats:
+        """Return what each driver of a load is expected to take, in ns."""
+        least: Floats = self.costs(load).min(axis=0)
+        return least

@@ -1,0 +1,1 @@
+"""Window joins that many queries share: a range on either side, and a window of their own each."""

@@ -1,0 +1,274 @@
+"""Families of joins as one join, against the definition: any joins, any queries, cut anywhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, find, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
+
+from millrace.kernels.arrays import Bits, Bools, Hashes, Ints
+from millrace.operators.joining import exploring, rules
+from millrace.operators.joining.pairing import BANDS, WINDOWS
+from millrace.operators.keys import N_BUCKETS, bucket_of, hash_columns
+from millrace.operators.relational.passing import Run
+from millrace.operators.relational.plan import Plan
+from millrace.operators.relational.slab import Elements, Slab
+from millrace.operators.relational.state import MemoryState
+from millrace.plan.joining import Sharing, joining
+from millrace.plan.levels import CAME
+from millrace.plan.push import Pushing
+from millrace.plan.relations import StreamOf
+from millrace.schema import type_named
+from millrace.session.planning import sources_of
+from millrace.sharing.select.strategies import STRATEGIES as SELECTS
+from millrace.testing.family_strategies import Family, members
+from millrace.testing.join_families import join_families
+from millrace.testing.oracle.aggregates import same
+from millrace.testing.oracle.families import Member, told_by
+from millrace.testing.oracle.relations import Definition
+from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
+
+END = LAST + 6
+QUICK = ("lineage", "ssi", "window_join_first", "q_outer")
+DRAWN = settings.default.max_examples  # type: ignore[union-attr]
+CUTS = st.lists(st.integers(1, END - 1), max_size=4).map(lambda cuts: [*sorted(set(cuts)), END])
+STRATEGIES = sorted({*SELECTS, *BANDS, *WINDOWS, "lineage"})
+GENERATE = (Phase.explicit, Phase.generate)
+Told = Counter[tuple[Any, ...]]
+
+
+def expected(family: Family, some: list[Member], world: Worlds) -> Told:
+    definition, stream = Definition(DECLARED, *world), StreamOf("istream", family.plan)
+    return Counter(
+        (member.qid, at, *map(same, row.values()))
+        for member in some
+        for at, row in told_by(member, stream, definition)
+    )
+
+
+@dataclass
+class Standing:
+    """Some queries of a family; an epoch is an instant, and a query sees what comes from then."""
+
+    some: list[Member]
+    types: list[pa.DataType]
+    version: object = field(default_factory=object)
+
+    def rows(self) -> pa.RecordBatch:
+        columns = [
+            pa.array([each.qid for each in self.some], pa.int64()),
+            pa.array([each.birth for each in self.some], pa.int64()),
+        ]
+        for at, kind in enumerate(self.types):
+            columns.append(pa.array([each.values[at] for each in self.some], kind))
+        names = ["qid", "born", *(f"p{at}" for at in range(len(self.types)))]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+    def entered(self, born: Ints) -> Ints:
+        return born
+
+
+@dataclass
+class Share:
+    """What one of several shards has: the rows of its keys, if streams are spread by columns."""
+
+    columns: Mapping[str, str] | None
+    shard: int = 0
+    shards: int = 1
+
+    def of(self, name: str, rows: pa.RecordBatch) -> Bools:
+        if self.columns is None:
+            return np.ones(rows.num_rows, np.bool_)
+        owners = bucket_of(hash_columns(rows, [self.columns[name]])).astype(np.int64)
+        mine: Bools = owners * self.shards // N_BUCKETS == self.shard
+        return mine
+
+
+@dataclass
+class Past:
+    """Elements before an instant."""
+
+    trial: Trial
+    share: Share
+    begin: int
+
+    def of(self, stream: str, keys: Hashes, after: int) -> Elements:
+        found = self.between(stream, after + 1, self.begin)
+        assert self.share.columns is not None
+        hashes = hash_columns(found.rows, [self.share.columns[stream]])
+        at = np.flatnonzero(np.isin(hashes, keys))
+        return Elements(found.rows.take(pa.array(at)), found.times[at])
+
+    def between(self, stream: str, begin: int, end: int) -> Elements:
+        return self.trial.elements(stream, begin, min(end, self.begin), self.share)
+
+
+@dataclass
+class Trial:
+    """A family's plan, and how its inputs are made for slabs and shards."""
+
+    family: Family
+    members: list[Member]
+    world: Worlds
+    strategy: str = "auto"
+
+    def __post_init__(self) -> None:
+        stream = Pushing(DECLARED).stream(StreamOf("istream", self.family.plan))
+        assert isinstance(stream, StreamOf)
+        self.stream = stream
+        self.types = [type_named(each) for each in self.family.types]
+
+    def told(self, cuts: list[int], shards: int = 1) -> Told:
+        """Run all slabs."""
+        sharing = Sharing(self.strategy)
+        columns = sharing.columns(self.stream, DECLARED) if shards > 1 else None
+        plan = Plan([self.stream], DECLARED, columns, sharing=sharing)
+        told = Told()
+        for begin, end in zip([0, *cuts], cuts, strict=False):
+            alive = [each for each in self.members if each.end > begin]
+            standing = Standing(alive, self.types)
+            for shard in range(shards if columns is not None else 1):
+                share = Share(columns, shard, shards)
+                run = Run(self.slab(begin, end, share, standing))
+                elements = plan.stream(self.stream, run)
+                for at, row in zip(elements.times, elements.rows.to_pylist(), strict=True):
+                    qid, *values = row.values()
+                    told[qid, int(at), *map(same, values)] += 1
+        return told
+
+    def slab(self, begin: int, end: int, share: Share, standing: Standing) -> Slab:
+        streams = {name: self.elements(name, begin, end, share) for name in sources_of(self.stream)}
+        past = Past(self, share, begin)
+        return Slab(begin, end, streams, {}, MemoryState(), past=past, members=standing)
+
+    def elements(self, name: str, begin: int, end: int, share: Share) -> Elements:
+        some = [each for each in self.world[0][name] if begin <= each[0] < end]
+        schema = DECLARED.streams[name].to_arrow().append(pa.field(CAME, pa.int64()))
+        rows = pa.RecordBatch.from_pylist([{**row, CAME: at} for at, row in some], schema=schema)
+        mine = np.flatnonzero(share.of(name, rows))
+        times = np.array([each[0] for each in some], np.int64)
+        return Elements(rows.take(pa.array(mine)), times[mine])
+
+
+@st.composite
+def cases(draw: st.DrawFn, most: int = 4) -> Any:
+    family = draw(join_families(most=most))
+    cuts = draw(CUTS)
+    some = draw(members(family.types, [0, *cuts[:-1]], END))
+    return family, some, draw(worlds()), cuts
+
+
+@given(cases())
+def test_each_query_tells_what_it_would_alone(case: Any) -> None:
+    family, some, world, cuts = case
+
+    assert Trial(family, some, world).told(cuts) == expected(family, some, world)
+
+
+@given(cases())
+def test_shards_tell_the_same_together(case: Any) -> None:
+    family, some, world, cuts = case
+
+    assert Trial(family, some, world).told(cuts, shards=3) == expected(family, some, world)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in STRATEGIES],
+)
+@settings(max_examples=max(DRAWN // 2, 1))
+@given(st.data())
+def test_the_strategy_does_not_change_the_answer(strategy: str, data: st.DataObject) -> None:
+    family, some, world, cuts = data.draw(cases(most=2))
+
+    found = Trial(family, some, world, strategy).told(cuts)
+
+    assert found == expected(family, some, world)
+
+
+@pytest.mark.slow
+@settings(max_examples=DRAWN * 10)
+@given(cases())
+def test_many_families(case: Any) -> None:
+    family, some, world, cuts = case
+
+    assert Trial(family, some, world).told(cuts) == expected(family, some, world)
+
+
+@given(cases(most=3))
+def test_pieces_may_be_of_any_size(case: Any) -> None:
+    family, some, world, cuts = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exploring, "ROWS_AT_ONCE", 2)
+        found = Trial(family, some, world).told(cuts)
+
+    assert found == expected(family, some, world)
+
+
+@given(join_families())
+def test_the_families_that_are_drawn_are_one_join(family: Family) -> None:
+    stream = Pushing(DECLARED).stream(StreamOf("istream", family.plan))
+    assert isinstance(stream, StreamOf)
+
+    assert joining(stream, DECLARED) is not None
+
+
+# ---- each rule is needed -------------------------------------------------------------------------
+
+
+def only_the_past(n_past: int, n_rows: int) -> Ints:
+    return np.arange(n_past)
+
+
+def any_order(times: Ints, leaf: int, driver_times: Ints, driver: int) -> Bools:
+    return np.ones(len(times), np.bool_)
+
+
+def whatever_was_done(leaf: int, bound: frozenset[int], done: frozenset[int]) -> bool:
+    return leaf not in bound
+
+
+def cleared(one: Bits, ones: Ints, other: Bits, others: Ints) -> Bits:
+    return np.repeat(np.bitwise_or.reduce(one, axis=1)[:, None], len(ones), axis=1)
+
+
+def everything(entered: Ints) -> tuple[Ints, Ints]:
+    return np.zeros_like(entered), np.full(len(entered), END)
+
+
+def at_the_end(driver_times: Ints, times: Ints) -> Ints:
+    return END - times
+
+
+@pytest.mark.parametrize(
+    ("rule", "instead"),
+    [
+        ("built", only_the_past),
+        ("earlier", any_order),
+        ("ready", whatever_was_done),
+        ("together", cleared),
+        ("sees", everything),
+        ("age", at_the_end),
+    ],
+)
+def test_without_the_rule_answers_are_wrong(
+    rule: str, instead: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rules, rule, instead)
+
+    def wrong(case: Any) -> bool:
+        family, some, world, cuts = case
+        return Trial(family, some, world).told(cuts) != expected(family, some, world)
+
+    try:
+        find(cases(), wrong, settings=settings(max_examples=3_000, database=None, phases=GENERATE))
+    except NoSuchExample:
+        pytest.fail(f'nothing goes wrong without the rule "{rule}"')

@@ -1,0 +1,103 @@
+"""What a session tells about templates that are one join."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import millrace
+from millrace.engine.local import LocalRun
+from millrace.engine.settings import Settings
+from millrace.session.template import Template
+from millrace.state.memory_root import MemoryRoot
+
+TEXT = (
+    "SELECT ISTREAM(r.k, r.a, s.c) FROM r [RANGE 5 SECONDS], s [RANGE :w SECONDS] "
+    "WHERE r.k = s.k AND r.a BETWEEN :low AND :high AND s.c > :least"
+)
+TYPES = {"w": "bigint", "low": "int", "high": "int", "least": "int"}
+
+
+def session_of(settings: Settings) -> millrace.Session:
+    session = millrace.Session(MemoryRoot(), settings=settings)
+    for name, columns in (("r", "k int, a int"), ("s", "k int, c int")):
+        session.stream(name, millrace.Feed(), schema=f"{columns}, ts timestamp", time="ts")
+    return session
+
+
+def fed(session: millrace.Session, n_queries: int) -> Template:
+    template = session.template("alert", TEXT, TYPES, keep=10_000)
+    low = np.arange(n_queries)
+    columns = {"w": low % 3 + 1, "low": low, "high": low + 2, "least": low % 7}
+    template.insert(columns)
+    run = session.start()
+    assert isinstance(run, LocalRun)
+    random = np.random.default_rng(5)
+    for epoch in range(3):
+        times = pa.array(np.arange(50) * 20_000 + epoch * 1_000_000, pa.timestamp("us", "UTC"))
+        keys, values = (random.integers(0, most, (2, 50)) for most in (4, 100))
+        run.feed(
+            r=pa.table([keys[0].astype(np.int32), values[0].astype(np.int32), times],
+                       ["k", "a", "ts"]),
+            s=pa.table([keys[1].astype(np.int32), values[1].astype(np.int32), times],
+                       ["k", "c", "ts"]),
+        )  # fmt: skip
+    return template
+
+
+def told(session: millrace.Session, statement: str) -> str:
+    [outcome] = session.execute(statement)
+    return outcome.message if outcome.table is None else str(outcome.table.to_pylist())
+
+
+def test_it_says_what_is_shared_with_whom_and_how_queries_are_found() -> None:
+    session = session_of(Settings(shards=2, spread="never"))
+    fed(session, 2_000)
+    session.query("SELECT ISTREAM(r.k) FROM r [RANGE 1 SECOND], s [NOW] WHERE r.k = s.k")
+
+    lines = told(session, "EXPLAIN QUERY alert").splitlines()
+
+    assert 'shared   by 2,000 standing queries of template "alert"' in lines
+    assert "stem     r by k, shared with 1 other plan" in lines
+    [strategy] = [each for each in lines if each.startswith("strategy ")]
+    assert "it is expected to take least; for the last" in strategy
+    assert all(f"{name} " in strategy for name in ("lineage", "ssi", "hotspot", "select_first"))
+
+
+def test_before_anything_has_come_it_says_so() -> None:
+    session = session_of(Settings())
+    session.template("alert", TEXT, TYPES)
+
+    assert "strategy auto: nothing has come yet" in told(session, "EXPLAIN QUERY alert")
+
+
+@pytest.mark.parametrize("name", ["ssi", "lineage"])
+def test_a_strategy_that_is_forced_is_the_one(name: str) -> None:
+    session = session_of(Settings(strategy=name, spread="never"))
+    fed(session, 1_000)
+
+    assert f"strategy {name}: it is forced" in told(session, "EXPLAIN QUERY alert")
+    [row] = session.execute("SHOW FAMILIES")[0].table.to_pylist()  # type: ignore[union-attr]
+    assert (row["feed"], row["queries"], row["strategy"]) == ("alert", 1_000, name)
+    assert row["cost"] == "100.0%"
+    assert row["plan"].startswith("SELECT ISTREAM")
+
+
+def test_without_sharing_it_is_a_plan_that_is_joined_with_its_queries() -> None:
+    session = session_of(Settings(sharing=False, spread="never"))
+    fed(session, 10)
+
+    assert "joined   with #queries" in told(session, "EXPLAIN QUERY alert")
+    assert "joined with its queries" in told(session, "SHOW FAMILIES")
+
+
+@pytest.mark.parametrize("strategy", ["auto", "lineage", "hotspot"])
+def test_many_queries_answer_the_same_in_every_way(strategy: str) -> None:
+    answers = []
+    for settings in (Settings(strategy=strategy, spread="never"), Settings(sharing=False)):
+        rows = fed(session_of(settings), 700).results().to_pylist()
+        answers.append(sorted(map(str, rows)))
+
+    assert answers[0] == answers[1]
+    assert answers[0]
