@@ -75,7 +75,10 @@ def test_pushed_rows_are_answered_and_survive_the_engine(tmp_path: Path, script:
         served.until(lambda: served.client.get("/v1/health").status_code == 200, 30)
         served.ready()
         for second in range(3):
-            served.client.post("/v1/streams/trades/rows", json=[trade(f"s{second}", 101.0, second)])
+            pushed = served.client.post(
+                "/v1/streams/trades/rows", json=[trade(f"s{second}", 101.0, second)]
+            )
+            assert pushed.status_code == 200
         served.until(lambda: len(served.symbols()) == 3)
 
         holder = holder_of(open_root(tmp_path / "root"))

@@ -85,12 +85,12 @@ class EngineHost:
             except OSError:
                 return
             link = _Link(connection, self._take, self._forget)
-            with self._lock:
+            engine = self._commands.session.engine
+            with self._lock:  # nobody is told anything before this
+                link.put(Frame({"event": "hello", "epoch": engine.manifest.epoch,
+                                "number": engine.registry.number}))  # fmt: skip
                 self._links.add(link)
             link.start()
-            engine = self._commands.session.engine
-            link.put(Frame({"event": "hello", "epoch": engine.manifest.epoch,
-                            "number": engine.registry.number}))  # fmt: skip
 
     def _forget(self, link: _Link) -> None:
         with self._lock:

@@ -80,10 +80,12 @@ class EngineLink:
     async def _keep(self) -> None:
         while True:
             try:
-                reader, self._writer = await asyncio.open_unix_connection(
-                    str(self._path), limit=1 << 24
-                )
-                await self._listen(reader)
+                reader, writer = await asyncio.open_unix_connection(str(self._path), limit=1 << 24)
+                with contextlib.closing(writer):
+                    hello = await receive_async(reader)
+                    await self._hear(hello.body)  # what is declared is known before it is asked for
+                    self._writer = writer
+                    await self._listen(reader)
             except (OSError, asyncio.IncompleteReadError, WireError):
                 pass
             finally:
@@ -101,9 +103,7 @@ class EngineLink:
                 answer.set_result(frame)
 
     def _lost(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
+        self._writer = None
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(_gone())

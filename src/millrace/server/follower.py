@@ -54,14 +54,14 @@ class Follower:
         await asyncio.to_thread(self._reader.close)
 
     async def hear(self, event: dict[str, Any]) -> None:
-        """Take up news; those of an own change are waited for."""
+        """Take up news; an own change, and what an engine begins with, have been read then."""
         epoch, number = event.get("epoch", -1), event.get("number", -1)
         self._known = max(self._known[0], epoch), max(self._known[1], number)
         if event.get("event") == "work":
             self._costs.heard(event)
             return
         self._wanted.set()
-        if event.get("event") == "own":
+        if event.get("event") in ("own", "hello"):
             await self._seen(number)
 
     async def _seen(self, number: int) -> None:
