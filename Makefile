@@ -5,6 +5,8 @@
 SECONDS := 30
 MINUTES := 10
 VENV    ?= .venv
+# Modules are compiled once, and not again in each of the hundreds of processes that tests start.
+export PYTHONDONTWRITEBYTECODE :=
 
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -12,8 +14,9 @@ SAY   := @printf '== %s\n'
 
 # Two halves of the tests without Java that take about as long, so that two cores are busy.
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
-ASIDE  := tests/crash tests/slt $(addprefix tests/unit/,client connectors index lang operators reading sharing)
-HUNTS  := tests/unit/operators
+ASIDE  := tests/crash tests/slt $(addprefix tests/unit/,client connectors index lang operators reading sharing state)
+# The same for those that are slow: what waits for servers and browsers, and what computes.
+SERVED := tests/browser $(addprefix tests/unit/,cli client server operators)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types units spark-tests browser-tests screenshots bench-epoch bench-filters bench-cql bench-joins bench-server soak fuzz torture clean env
@@ -54,12 +57,12 @@ units: $(STAMP)  ## tests that need no Java, but for those that check runs besid
 	@$(PYTEST) -m 'not spark and not slow' $(ASIDE:%=--ignore=%)
 
 spark-tests: $(STAMP)  ## the tests that start Spark or a browser, and slow ones beside them
-	$(SAY) 'tests on Spark, then in a browser (some minutes)'
-	@$(PYTEST) -m 'slow and not spark' $(HUNTS:%=--ignore=%) tests/crash tests/slt tests/unit \
-	    > $(VENV)/slow.log 2>&1 & slow=$$!; \
+	$(SAY) 'tests on Spark, in a browser, and slow ones, beside each other (some minutes)'
+	@$(PYTEST) -m 'slow and not spark' $(SERVED:%=--ignore=%) > $(VENV)/slow.log 2>&1 & slow=$$!; \
+	  $(PYTEST) -m 'slow and not spark' $(SERVED) > $(VENV)/served.log 2>&1 & served=$$!; \
 	  $(PYTEST) -m spark; spark=$$?; \
-	  $(PYTEST) -m 'slow and not spark' $(HUNTS) tests/browser; hunts=$$?; \
-	  wait $$slow; slows=$$?; tail -n 40 $(VENV)/slow.log; exit $$((spark | hunts | slows))
+	  wait $$served; serveds=$$?; tail -n 40 $(VENV)/served.log; \
+	  wait $$slow; slows=$$?; tail -n 40 $(VENV)/slow.log; exit $$((spark | serveds | slows))
 
 browser-tests: $(STAMP)  ## the console in Chromium, which is installed if it is missing
 	$(SAY) 'tests in a browser'

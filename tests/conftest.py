@@ -28,7 +28,9 @@ SLOW_TESTS = {
         "unit/cli/shell",
         "unit/cli/test_query.py",
         "unit/client/served",
+        "unit/engine/test_keeping.py",
         "unit/engine/test_statistics.py",
+        "unit/operators/joining",
         "unit/reading/test_adhoc_plans.py",
         "unit/reading/test_backup.py",
         "unit/server/test_bulk_together.py",
@@ -39,7 +41,10 @@ SLOW_TESTS = {
         "unit/server/test_tls.py",
         "unit/server/test_trust.py",
         "unit/session/test_backfill.py",
+        "unit/session/test_population.py",
         "unit/session/test_warm_start.py",
+        "unit/sharing/test_costs.py",
+        "unit/sharing/test_select_joins.py",
     )
 }
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")

@@ -27,7 +27,7 @@ def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
     torturer = Torturer(tmp_path, seed=seed, say=lambda text: say(f"seed {seed}: {text}"))
     # To kill a part costs an epoch that is run again, a driver the start of Spark.
     parts = ["worker", "worker", "daemon", "source", "worker", "worker", "daemon"] * 2
-    in_parts = tuple(Blow(kind, at) for at, kind in enumerate(parts[:12]))
+    in_parts = tuple(Blow(kind, at) for at, kind in enumerate(parts[:10]))
     in_tasks = ("step.computed=segfault@2", "route.after=kill@3", "hop.after=kill@2")
     in_driver = (
         "commit.before=kill@2",

@@ -44,7 +44,7 @@ from millrace.testing.spark_victim import write_input
 
 LOCAL = "local[2,4]"
 CLUSTER = "local-cluster[2,1,1024]"
-N_EPOCHS = 16
+N_EPOCHS = 12
 WORKERS = "millrace.spark.daemon"
 SOURCES = "python_streaming_source_runner"
 EXECUTORS = "CoarseGrainedExecutorBackend"

@@ -44,6 +44,7 @@ TEXTS = (
     "WHERE t.v > :x",
 )
 VALUES = (0, 1, 2)
+CRASHES = (("log.after", 6), ("step.written", 9), ("commit.before", 6), ("commit.after", 9))
 Given = tuple[str, int, int, int]
 """A stream, a time, and two values."""
 Told = Counter[tuple[Any, ...]]
@@ -63,11 +64,12 @@ def table(given_rows: list[Given], stream: str) -> pa.Table:
 
 @dataclass
 class Trial:
-    """A template with a history, and each of its queries once more by itself."""
+    """A template with a history, and, unless `compared` is False, each query also by itself."""
 
     text: str
     how: Settings
     root: Any = field(default_factory=MemoryRoot)
+    compared: bool = True
     ids: list[int] = field(default_factory=list)
     ended: dict[int, Told] = field(default_factory=dict)
 
@@ -92,12 +94,12 @@ class Trial:
         self.run.feed(t=table(some, "t"), u=table(some, "u"))
 
     def insert(self, *values: int) -> None:
-        """Insert queries, and register each of them by itself; both in the same epoch."""
+        """Insert queries; if they are compared, register each by itself in the same epoch."""
         found = self.template.insert({"x": list(values)}).to_pylist()
-        for value, qid in zip(values, found, strict=True):
+        self.ids += found
+        for value, qid in zip(values, found, strict=True) if self.compared else ():
             text = self.text.replace(":x", str(value))
             self.session.query(text, name=f"alone{qid}", keep=100_000, history=f"{HISTORY} seconds")
-            self.ids.append(qid)
 
     def drop(self, qid: int) -> None:
         self.ended[qid] = told(self.alone(qid))
@@ -171,7 +173,7 @@ BIRTHS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=30, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=20, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     st.sampled_from(TEXTS),
     EPOCHS,
@@ -218,11 +220,11 @@ def test_each_query_answers_as_it_would_alone(
     trial.session.close()
 
 
-def lived(text: str, point: str, crash: int | None) -> list[Told]:
+def lived(text: str, point: str = "", crash: int | None = None) -> list[Told]:
     """Run a family whose queries come one after another, with a crash in one of the epochs."""
     how = Settings(backfill_rows=4, shards=2, spread="always", merge_at_start=True, backoff=0)
     files = MemoryRoot()
-    trial = Trial(text, how, MortalRoot(files))
+    trial = Trial(text, how, MortalRoot(files), compared=crash is None)
     for number in range(12):
         some = [(name, 2 * number + at, at % 2, number % 3) for at in range(3) for name in "tu"]
         if number in (5, 6, 8):
@@ -240,19 +242,19 @@ def lived(text: str, point: str, crash: int | None) -> list[Told]:
                 continue
         trial.feed(some)
     trial.finish(30)
-    trial.check()
+    if trial.compared:
+        trial.check()
     return [told(trial.of_family(qid)) for qid in trial.ids]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("point", ["log.after", "step.written", "commit.before", "commit.after"])
 @pytest.mark.parametrize("text", [TEXTS[0], TEXTS[6]])
-def test_a_crash_in_any_place_changes_nothing(point: str, text: str) -> None:
-    undisturbed = lived(text, point, None)
+def test_a_crash_in_any_place_changes_nothing(text: str) -> None:
+    undisturbed = lived(text)
 
     assert all(undisturbed)
-    assert lived(text, point, 6) == undisturbed
-    assert lived(text, point, 9) == undisturbed
+    for point, epoch in CRASHES:
+        assert lived(text, point, epoch) == undisturbed, point
 
 
 def test_new_queries_run_beside_the_others_and_then_with_them() -> None:
