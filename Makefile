@@ -12,9 +12,10 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SAY   := @printf '== %s\n'
 
-# Two halves of the tests without Java that take about as long, so that two cores are busy.
+# Tests without Java in three lanes that take about as long: two cores are busy while one lane waits.
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
-ASIDE  := tests/crash tests/slt $(addprefix tests/unit/,client connectors index lang operators reading sharing state)
+SAID   := tests/crash tests/slt tests/unit/lang
+ASIDE  := $(addprefix tests/unit/,client connectors index operators reading sharing state)
 # The same for those that are slow: what waits for servers and browsers, and what computes.
 SERVED := tests/browser $(addprefix tests/unit/,cli client server operators)
 
@@ -30,10 +31,12 @@ demo: $(STAMP)  ## a stream, a live view, a crash and its recovery; SECONDS=30
 	@$(BIN)/python -m millrace.cli.main demo --seconds $(SECONDS)
 
 check: $(STAMP)  ## the quick half: style, types, imports, spelling, tests without Java
-	$(SAY) 'crashes in process, and some other tests, beside what follows'
-	@$(PYTEST) -m 'not spark and not slow' $(ASIDE) > $(VENV)/aside.log 2>&1 & aside=$$!; \
+	$(SAY) 'crashes in process, the language, and some other tests, beside what follows'
+	@$(PYTEST) -m 'not spark and not slow' $(SAID) > $(VENV)/said.log 2>&1 & said=$$!; \
+	  $(PYTEST) -m 'not spark and not slow' $(ASIDE) > $(VENV)/aside.log 2>&1 & aside=$$!; \
 	  $(MAKE) --no-print-directory lint types units; units=$$?; \
-	  wait $$aside; asides=$$?; tail -n 40 $(VENV)/aside.log; exit $$((units | asides))
+	  wait $$said; saids=$$?; tail -n 40 $(VENV)/said.log; \
+	  wait $$aside; asides=$$?; tail -n 40 $(VENV)/aside.log; exit $$((units | saids | asides))
 	$(SAY) 'check passed'
 
 test: check spark-tests  ## everything: check, then the tests on Spark and in a browser
@@ -54,7 +57,7 @@ types: $(STAMP)  ## mypy, strict
 
 units: $(STAMP)  ## tests that need no Java, but for those that check runs beside them
 	$(SAY) 'tests without Java'
-	@$(PYTEST) -m 'not spark and not slow' $(ASIDE:%=--ignore=%)
+	@$(PYTEST) -m 'not spark and not slow' $(patsubst %,--ignore=%,$(SAID) $(ASIDE))
 
 spark-tests: $(STAMP)  ## the tests that start Spark or a browser, and slow ones beside them
 	$(SAY) 'tests on Spark, in a browser, and slow ones, beside each other (some minutes)'
