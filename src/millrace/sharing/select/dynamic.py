@@ -42,12 +42,17 @@ class Dynamic:
     def __init__(self, strategies: Mapping[str, Strategy]) -> None:
         self.strategies = dict(strategies)
         self.version = 0
-        self._experience = Experience([*self.strategies])
+        self._experience = Experience({name: each.n_ways for name, each in strategies.items()})
         self._chosen = [*self.strategies]
         self._alone: Strategy | None = None  # what batches go to as they are, if that is settled
         self._known = (-1, -1, -1)
         self._n_left = 0
         self._expected_ns = 0.0  # of a driver, while a strategy is tried
+
+    @property
+    def n_ways(self) -> int:
+        """Among how many ways it chooses."""
+        return sum(each.n_ways for each in self.strategies.values())
 
     @property
     def chosen(self) -> list[str]:

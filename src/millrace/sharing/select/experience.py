@@ -6,14 +6,15 @@ batches that have to be done anyway, and what was expected of them is corrected.
 
 A strategy is tried several times in a row, and the quickest try counts: as long as the processor
 has not got used to it, it takes up to twice as long, and what others do on the machine disturbs
-some tries. Whatever turns out to be far from the best is left after a few.
+some tries. Whatever turns out to be far from the best is left after a few; a strategy that chooses
+among several ways itself gets as many for each.
 
 Invariant: what is told of a strategy is of batches and stored rows of one magnitude.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -28,8 +29,10 @@ WARM_NS = 40e6  # a strategy that has run for so long has got used to it
 class Experience:
     """By strategy, the least part of what was expected that it took; how often, and how long."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = [*names]
+    def __init__(self, ways: Mapping[str, int]) -> None:
+        """Know strategies by name, and in how many ways each may come to do its work."""
+        self._names = [*ways]
+        self._few = FEW * np.array([*ways.values()])
         self._shape: tuple[int, ...] = ()
         self._forget()
 
@@ -56,16 +59,16 @@ class Experience:
 
     def untried(self, totals: Floats) -> tuple[int, int] | None:
         """Return a strategy that has to be tried, and how often, by what is expected of each."""
-        n_tried = self._n_tried
         near = totals <= NEAR * totals.min()
-        took = np.where(n_tried >= FEW, self._factors * totals, np.inf)
-        close = (took <= CLOSE * took.min()) & (n_tried < MANY) & (self._spent_ns < WARM_NS)
-        wanted = near & ((n_tried < FEW) | close)
-        # Those that were begun with come first.
-        order = np.where(n_tried > 0, totals - totals.max(), totals)
-        at = int(np.argmin(np.where(wanted, order, np.inf)))
-        n_times = FEW if n_tried[at] < FEW else MANY - FEW
-        return (at, n_times) if wanted.any() else None
+        new = near & (self._n_tried < self._few)
+        if new.any():
+            at = int(np.argmin(np.where(new, totals, np.inf)))
+            return at, int(self._few[at] - self._n_tried[at])
+        took = np.where(near, self._factors * totals, np.inf)
+        unsure = (self._n_tried < MANY) & (self._spent_ns < WARM_NS)
+        close = unsure & (took <= CLOSE * took.min())
+        at = int(np.argmin(np.where(close, took, np.inf)))
+        return (at, int(MANY - self._n_tried[at])) if close.any() else None
 
     def learn(self, name: str, expected_ns: float, took_ns: float) -> None:
         """Note what a strategy took for a batch."""
