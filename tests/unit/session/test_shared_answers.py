@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -14,9 +15,12 @@ from millrace.connectors.sinks.sink import FanOut
 from millrace.engine.keeping import passed_runs
 from millrace.engine.local import LocalRun
 from millrace.engine.plans import PlanSpec
+from millrace.engine.properties import told_by_engine
 from millrace.engine.settings import Settings
-from millrace.engine.stores import answer_store, holds_sets
+from millrace.engine.stores import answer_store, answers_in, holds_sets
 from millrace.reading.changes import changes
+from millrace.reading.reader import Reader
+from millrace.server.work_views import Costs
 from millrace.state.memory_root import MemoryRoot
 
 STAMPED = "SELECT ISTREAM(r.k, r.a, s.c, r.ts AS came, s.ts AS met)"
@@ -126,6 +130,30 @@ def test_a_row_stays_until_sinks_of_both_forms_have_it(
     kept = passed_runs(engine.manifest, engine.registry.catalog, lambda _, form: forms[form])
 
     assert {run.epoch for run in kept[store].old} == passed
+
+
+def test_gateways_count_answers_by_query() -> None:
+    counted = []
+    for how in (SHARED, APART):
+        running = Running(how, keep=1_000).play()
+        with closing(Reader(running.session.engine.root)) as reader:
+            reader.follow()
+            costs = Costs(reader)
+            costs.follow()
+            counted.append([costs.of(running.template.feed, each)[0] for each in running.ids])
+
+    assert counted[0] == counted[1]
+    assert counted[0][0] > counted[0][2] > 0
+    assert counted[0][3] == 0
+
+
+def test_queues_of_answers_are_no_stores_to_be_told_of() -> None:
+    engine = Running(SHARED).play().session.engine
+
+    told = {each.name for each in told_by_engine(engine, {}) if each.type == "store"}
+
+    assert {each for each in told if answers_in(each) is not None} == set()
+    assert any(each.startswith("elements/") for each in told)
 
 
 def test_what_is_retained_by_time_is_stored_by_query() -> None:
