@@ -1,4 +1,4 @@
-"""Contestants in turn, and the median of what each took: the time of the thread's processor.
+"""Contestants in turn, and what each took in the middle: the time of the thread's processor.
 
 All of them run in one thread; so what others do on the machine at the time counts little.
 """
@@ -51,17 +51,26 @@ def strategy(name: str, workload: Workload) -> Strategy:
 
 
 def seconds(
-    contestants: Mapping[str, Run], rounds: int = ROUNDS, least: float = LEAST_SECONDS
+    contestants: Mapping[str, Run],
+    rounds: int = ROUNDS,
+    least: float = LEAST_SECONDS,
+    *,
+    told: Callable[[list[float]], float] = median,
 ) -> dict[str, float]:
-    """Run contestants in turn, each for some seconds at least; one that is slow less often."""
+    """Run contestants in turn, each for some seconds at least; one that is slow less often.
+
+    They take turns in another order each time: what one leaves in memory and the processor's caches
+    helps or hurts the next.
+    """
     firsts = {name: min(_timed(run, 1), _timed(run, 1)) for name, run in contestants.items()}
     repeats = {name: 1 + int(least / max(each, 1e-6)) for name, each in firsts.items()}
     times: dict[str, list[float]] = {name: [] for name in contestants}
+    random = np.random.default_rng(rounds)
     for _ in range(rounds):
-        for name, run in contestants.items():
+        for name in random.permutation([*contestants]).tolist():
             if not times[name] or sum(times[name]) < PATIENCE_SECONDS:
-                times[name].append(_timed(run, repeats[name]))
-    return {name: median(each) for name, each in times.items()}
+                times[name].append(_timed(contestants[name], repeats[name]))
+    return {name: told(each) for name, each in times.items()}
 
 
 def _timed(run: Run, n_times: int) -> float:

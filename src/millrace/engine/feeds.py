@@ -94,6 +94,15 @@ class FeedSpec:
         """Whether its answers are stored as rows of their own, beside what sinks want."""
         return bool(self.keep) or (self.retain is not None and self.policy == "eager")
 
+    @property
+    def stores_sets(self) -> bool:
+        """Whether a row is stored once for all queries that are told it, with the set of them.
+
+        What is retained by time is not: there the answers of one query are found by its id.
+        """
+        sharing = None if self.plan is None else self.plan.sharing
+        return sharing is not None and sharing.sets and self.retain is None
+
     def to_json(self) -> dict[str, Any]:
         """Spell the feed as JSON."""
         answer = [[each.name, _type_name(each.type)] for each in self.answer]

@@ -90,9 +90,10 @@ def passed_runs(manifest: Manifest, catalog: Catalog, consumed: Consumed) -> dic
     for store, state in manifest.stores.items():
         found = answers_in(store)
         if found is not None and state.runs:
-            fan_out, feed = found
-            stop, needed = state.runs[-1].epoch + 1, consumed(feed, fan_out)
-            before = stop if needed is None else min(needed, stop)
+            forms, feed = found
+            needed = [consumed(feed, each) for each in forms]
+            stop = state.runs[-1].epoch + 1
+            before = min([stop, *(each for each in needed if each is not None)])
             passed[store] = _kept(state, before, keeping.get(store), marks)
     return passed
 

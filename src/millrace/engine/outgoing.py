@@ -26,12 +26,12 @@ from millrace.engine.stores import (
     BACKFILL,
     DEAD_LETTER_COLUMNS,
     DEAD_LETTERS,
-    QUERIES,
     answer_store,
     late_store,
 )
 from millrace.engine.streams import StreamSpec
 from millrace.operators.keys import shard_of
+from millrace.operators.query_sets import SETS, packed
 
 CHUNK_BYTES = 4 << 20
 DRIVER_BYTES = 64 << 20
@@ -99,10 +99,7 @@ class Outgoing:
             "_late": pa.array(late),
             **self._marked(feed, times.size),
         }
-        offsets = pa.py_buffer((bounds * 8).astype(np.int32))
-        data = pa.py_buffer(np.ascontiguousarray(qids, np.uint64))
-        sets = pa.Array.from_buffers(pa.binary(), answer.num_rows, [None, offsets, data])
-        table = _table(leading, answer).append_column(QUERIES, sets)
+        table = _table(leading, answer).append_column(SETS, packed(qids, bounds))
         self._count_results(feed, "sets", qids.size)
         self._add(self._any_shard(), kinds.RESULTS, answer_store(feed, "sets"), table)
 

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from millrace.engine.flows import flow
 from millrace.engine.plans import compiled
 from millrace.engine.statistics import EpochStatistics
+from millrace.engine.stores import answers_in
 from millrace.engine.work import Done
 from millrace.plan.tree import operator_name
 from millrace.time import SECOND
@@ -40,7 +41,6 @@ MOST_QUERIES = 1_000
 """Of more feeds than this that had results, only those with the most are told."""
 SUMS = ("rows", "results", "late", "dead", "bytes_sent", "bytes_written", "merges", "merged_rows")
 STAGES = ("decide", "run", "commit")
-QUEUES = ("results/", "matches/", "counts/", "sets/")
 
 Totals = Mapping[int, Mapping[str, Done]]
 """What the operators of plans had done in all, by the numbers of their feeds."""
@@ -95,7 +95,7 @@ def told_by_engine(engine: Engine, before: Totals) -> Iterator[Property]:
         pieces = [piece for run in state.runs for piece in run.pieces]
         rows, size = sum(each.rows for each in pieces), sum(each.bytes for each in pieces)
         n_rows, n_bytes, n_runs = n_rows + rows, n_bytes + size, n_runs + len(state.runs)
-        if not name.startswith(QUEUES):
+        if answers_in(name) is None:
             query = _owner(name)
             yield Property("store", name, "rows", rows, query)
             yield Property("store", name, "bytes", size, query)

@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.connectors.sinks.sink import Backlog, FanOut
-from millrace.engine.stores import BACKFILL, QUERIES, answers_in, tells_queries_apart
+from millrace.engine.stores import BACKFILL, answers_in, holds_sets, tells_queries_apart
 from millrace.operators.canonical import LEADING, in_order, ordered_by
+from millrace.operators.query_sets import SETS, expanded, unpacked
 from millrace.schema import TIMESTAMP
 from millrace.state.manifest import Manifest, Run, StoreState
 from millrace.state.merge import EPOCH, with_epoch
@@ -40,12 +41,14 @@ _IDS = pa.list_(pa.int64())
 class Answer:
     """The runs of one feed and epoch; all have the same columns.
 
-    `several` says that their rows are of several queries, told apart by `_key`.
+    `several` says that their rows are of several queries, told apart by `_key`; they are
+    `expanded` if each is stored once for all its queries, and wanted once for each.
     """
 
     query: str
     runs: tuple[Run, ...]
     several: bool = False
+    expanded: bool = False
 
 
 Waiting: TypeAlias = Mapping[int, Sequence[Answer]]
@@ -78,7 +81,8 @@ def waiting(
                 if run.epoch >= first and run.level == 0
             )
             for epoch, group in groupby(sorted(runs, key=_epoch), key=_epoch):
-                found.setdefault(epoch, []).append(Answer(query, tuple(group), alike.several))
+                answer = Answer(query, tuple(group), alike.several, alike.expanded)
+                found.setdefault(epoch, []).append(answer)
     return dict(sorted(found.items()))
 
 
@@ -112,7 +116,19 @@ def oldest_beyond(backlog: Backlog, held: Waiting) -> tuple[int, int]:
 
 def read(root: Root, answer: Answer) -> pa.Table:
     """Read the runs of one feed and epoch as the table that its sinks get."""
-    return shown(stored_rows(root, answer.runs), several=answer.several)
+    stored = stored_rows(root, answer.runs)
+    if answer.expanded:
+        stored = of_each_query(stored)
+    return shown(stored, several=answer.several)
+
+
+def of_each_query(stored: pa.Table, qid: int | None = None) -> pa.Table:
+    """Return a row for each query of rows that are stored with sets of them, or for one.
+
+    They are put in order before: those of different instants need not be compared afterwards.
+    """
+    order = np.lexsort([stored.column(each).to_numpy() for each in ("_time", EPOCH)])
+    return expanded(stored.take(pa.array(order)), "_key", qid)
 
 
 def stored_rows(root: Root, runs: Sequence[Run]) -> pa.Table:
@@ -126,7 +142,7 @@ def shown(stored: pa.Table, *, several: bool) -> pa.Table:
     """Bring stored answers into canonical order by epochs, in the columns that readers get."""
     columns = _arrays(stored)
     names = _names(columns, several=several)
-    changed = {"_query": pa.int64(), "_time": TIMESTAMP, QUERIES: _IDS}
+    changed = {"_query": pa.int64(), "_time": TIMESTAMP, SETS: _IDS}
     fields = [
         pa.field(each, changed[each]) if each in changed else stored.schema.field(each)
         for each in names
@@ -141,23 +157,23 @@ def told(columns: Mapping[str, pa.Array], schema: pa.Schema, *, several: bool) -
     """
     columns = dict(columns)
     keys = columns.pop("_key")
-    if several and QUERIES not in columns:
+    if several and SETS not in columns:
         columns["_query"] = keys.view(pa.int64())
     if BACKFILL in columns:  # which is told first
         columns[_LIVE] = pc.invert(columns[BACKFILL])
     first = [each for each in (EPOCH, _LIVE, *LEADING, "_query") if each in columns]
     if not in_order([columns[each].to_numpy(zero_copy_only=False) for each in first]):
         columns = _arrays(ordered_by(pa.table(columns), first))
-    if QUERIES in columns:
-        columns[QUERIES] = _unpacked(columns[QUERIES])
+    if SETS in columns:
+        columns[SETS] = _lists(columns[SETS])
     columns["_time"] = columns["_time"].view(TIMESTAMP)
     return pa.Table.from_arrays([columns[each] for each in schema.names], schema=schema)
 
 
 def _names(columns: Mapping[str, pa.Array], *, several: bool) -> list[str]:
     """Name the columns that readers get: those of the query, and behind them ours."""
-    trailing = ["_query"] if several and QUERIES not in columns else []
-    trailing += [each for each in (QUERIES, *LEADING, BACKFILL, EPOCH) if each in columns]
+    trailing = ["_query"] if several and SETS not in columns else []
+    trailing += [each for each in (SETS, *LEADING, BACKFILL, EPOCH) if each in columns]
     return [*(each for each in columns if each not in ("_key", *trailing)), *trailing]
 
 
@@ -169,14 +185,10 @@ def _arrays(table: pa.Table) -> dict[str, pa.Array]:
     }
 
 
-def _unpacked(packed: pa.Array) -> pa.Array:
-    """Read sets of query ids back: eight bytes each, ascending."""
-    if not len(packed):
-        return pa.array([], _IDS)
-    _, offsets, data = packed.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[packed.offset : packed.offset + len(packed) + 1]
-    ids = np.frombuffer(data, np.int64)[bounds[0] // 8 : bounds[-1] // 8]
-    return pa.ListArray.from_arrays(pa.array((bounds - bounds[0]) // 8, pa.int32()), pa.array(ids))
+def _lists(sets: pa.Array) -> pa.Array:
+    """Return sets of queries as lists of their ids."""
+    ids, bounds = unpacked(sets)
+    return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.array(ids))
 
 
 def _epoch(run: Run) -> int:
@@ -188,6 +200,7 @@ class _Alike:
     """Stores of one name whose rows have the same columns."""
 
     several: bool
+    expanded: bool
     stores: list[StoreState]
 
 
@@ -197,13 +210,14 @@ def _queues(manifest: Manifest, fan_out: FanOut) -> dict[str, list[_Alike]]:
     queues: dict[str, list[_Alike]] = {}
     for name in sorted(manifest.stores):
         found, store = answers_in(name), manifest.stores[name]
-        if found is None or found[0] != fan_out:
+        if found is None or fan_out not in found[0]:
             continue
         groups, several = queues.setdefault(found[1], []), tells_queries_apart(name)
+        expand = fan_out == "rows" and holds_sets(name)
         for group in groups:
             if group.stores[0].schema == store.schema and group.several == several:
                 group.stores.append(store)
                 break
         else:
-            groups.append(_Alike(several, [store]))
+            groups.append(_Alike(several, expand, [store]))
     return queues

@@ -29,6 +29,7 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.elements import StoredElements, as_elements, stored, with_epoch
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.heard import Heard
 from millrace.engine.members import Marked, StandingMembers, marked
 from millrace.engine.plan_stores import EPOCH, beside_prefix, element_stores, state_prefix
 from millrace.engine.plans import CHANGE, compiled, ordered_sources
@@ -42,10 +43,11 @@ from millrace.engine.work import Work, summed
 from millrace.errors import StoreError
 from millrace.kernels.arrays import Hashes, Ints
 from millrace.operators.canonical import canonical_order
+from millrace.operators.query_sets import SETS
 from millrace.operators.relational.passing import Run
 from millrace.operators.relational.plan import Plan
 from millrace.operators.relational.slab import Elements, Members, Past, Slab
-from millrace.operators.relational.timed import NEVER, take_rows
+from millrace.operators.relational.timed import NEVER
 from millrace.operators.select import Function
 from millrace.plan.levels import BIRTHS, QUERIES
 from millrace.plan.placement import EVERYWHERE, FIRST
@@ -72,13 +74,14 @@ class Moved:
     """What plans have made in one shard: rows for stores and other shards, queries that failed.
 
     `work` is what their operators did, by the number of the feed, and `reaches` how far back those
-    read elements whose queries say so.
+    read elements whose queries say so. `found` counts answers that share rows, by feed.
     """
 
     rows: dict[str, list[pa.Table]] = field(default_factory=dict)
     sent: list[Sent] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     n_results: int = 0
+    found: dict[str, int] = field(default_factory=dict)
     work: dict[int, Work] = field(default_factory=dict)
     reaches: dict[int, int] = field(default_factory=dict)
 
@@ -90,6 +93,8 @@ class Moved:
     def include(self, other: Moved) -> None:
         """Add what one more plan has made."""
         self.n_results += other.n_results
+        for name, n_found in other.found.items():
+            self.found[name] = self.found.get(name, 0) + n_found
         self.sent += other.sent
         for number, work in other.work.items():
             self.work[number] = summed(self.work.get(number, {}), work)
@@ -252,11 +257,8 @@ class Running:
             self._travel(feed, plan, run, arrived, moved)
         for each in feed.plan.told:
             if self.keys == EVERYTHING or stage_of(each) == self.hop:
-                told = plan.stream(each, run)
-                keys = np.full(len(told.times), since.qid, np.uint64)
-                if queries is not None:
-                    told, keys = self._heard(feed, told, queries)
-                self._tell(feed, since, keys, each, told, moved)
+                heard = self._heard(feed, plan.stream(each, run), since.qid, queries)
+                self._tell(feed, since, heard, each, moved)
         moved.work[feed.number] = run.meter.done
         if run.reach is not None:
             moved.reaches[feed.number] = run.reach
@@ -371,44 +373,41 @@ class Running:
                 for shard, table in leg.dealt(rows, run.slab, self.decision.shards):
                     moved.sent.append(Sent(shard, leg.hop.number, name, table))
 
-    def _heard(self, feed: FeedSpec, told: Elements, queries: Elements) -> tuple[Elements, Hashes]:
-        """Return what queries of a family tell that neither go nor are paused, and which do."""
-        names = told.rows.schema.names[-len([*_shown(feed.answer)]) :]
-        keys = told.rows.column(0).to_numpy()
-        silent = np.isin(keys, gone(queries)) | np.isin(keys, self.decision.quiet)
-        at = np.flatnonzero(~silent)
-        rows = take_rows(told.rows.select(names), at)
-        return Elements(rows, told.times[at]), keys[at].astype(np.uint64)
+    def _heard(self, feed: FeedSpec, told: Elements, qid: int, queries: Elements | None) -> Heard:
+        """Return what queries tell that neither go nor are paused, as answers are stored."""
+        if queries is None:
+            return Heard.of_one(told, qid)
+        silent = np.concatenate((gone(queries), np.array(self.decision.quiet, np.int64)))
+        heard = Heard.of_family(told, len([*_shown(feed.answer)]), silent)
+        return heard if feed.stores_sets else heard.by_query()
 
     def _tell(
-        self,
-        feed: FeedSpec,
-        since: Since,
-        keys: Hashes,
-        told: StreamOf,
-        elements: Elements,
-        moved: Moved,
+        self, feed: FeedSpec, since: Since, heard: Heard, told: StreamOf, moved: Moved
     ) -> None:
-        """Make answers of what a plan tells; `keys` are the queries."""
-        n_rows = len(keys)
+        """Make answers of what a plan tells."""
+        n_rows = len(heard.times)
         columns = [
-            pa.array(keys),
-            pa.array(elements.times),
+            pa.array(heard.keys),
+            pa.array(heard.times),
             pa.array(np.zeros(n_rows, np.bool_)),
         ]
         marked = [] if feed.history is None else [BACKFILL]
         if marked:
-            columns.append(pa.array(elements.times < self._marks(feed, since, keys)))
+            columns.append(pa.array(heard.times < self._marks(feed, since, heard.keys)))
         if CHANGE in feed.answer.names:
             sign = -1 if told.kind == "dstream" else 1
             columns.append(pa.array(np.full(n_rows, sign, np.int32)))
         columns += [
             column.cast(wanted.type)
-            for column, wanted in zip(elements.rows.columns, _shown(feed.answer), strict=True)
+            for column, wanted in zip(heard.rows.columns, _shown(feed.answer), strict=True)
         ]
-        moved.n_results += n_rows
-        if "rows" in self.decision.wanted.get(feed.name, ()):
-            names = ["_key", "_time", "_late", *marked, *feed.answer.names]
+        names = ["_key", "_time", "_late", *marked, *feed.answer.names]
+        moved.n_results += len(heard.queries)
+        wanted = self.decision.wanted.get(feed.name, ())
+        if feed.stores_sets and wanted:
+            moved.found[feed.name] = len(heard.queries)
+            columns, names = [*columns, heard.sets()], [*names, SETS]
+        if "rows" in wanted or (feed.stores_sets and "sets" in wanted):
             moved.add(answer_store(feed, "rows"), pa.Table.from_arrays(columns, names=names))
 
     def _marks(self, feed: FeedSpec, since: Since, keys: Hashes) -> Ints | int:

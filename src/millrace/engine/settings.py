@@ -56,6 +56,9 @@ class Settings:
     strategy
         What finds the queries of such a join: "auto" chooses by cost; a name forces that one
         wherever it is possible. It is for templates that are registered.
+    sets
+        Whether what such a join tells is stored once for all queries that are told it, with the set
+        of them; without it each has a row of its own. It is for templates that are registered.
     panes
         How aggregates of a family that differ in windows and filters share what is added up of
         elements: "auto" chooses by cost, "dense" or "sparse" forces a way, "never" joins each
@@ -81,6 +84,7 @@ class Settings:
     again: bool = True
     sharing: bool = True
     strategy: str = "auto"
+    sets: bool = True
     panes: PaneWay = "auto"
     backfill_rows: int = 200_000
     backoff: int = SECOND // 2

@@ -81,7 +81,7 @@ def measure(
     by_query: dict[str, int] = {}
     for each in written:
         found = answers_in(each.store)
-        if found is not None and found[0] == "rows" and each.merge is None:
+        if found is not None and found[0] == ("rows",) and each.merge is None:
             by_query[found[1]] = by_query.get(found[1], 0) + each.rows
     for tally in tallies:
         for feed, n_found in tally.found.items():

@@ -17,6 +17,7 @@ from millrace.engine.feeds import FeedSpec
 from millrace.engine.plan_stores import plan_stores
 from millrace.engine.retention import retained
 from millrace.engine.streams import StreamSpec
+from millrace.operators.query_sets import SETS
 from millrace.state.store_state import StoreSpec
 
 _ORDER = [("_key", pa.uint64()), ("_time", pa.int64())]
@@ -26,7 +27,8 @@ _PREFIXES: dict[FanOut, tuple[str, str]] = {
     "counts": ("counts", "counts"),
     "sets": ("sets", "sets"),
 }
-QUERIES = "_queries"
+_TOGETHER = "told"
+"""Rows with the sets of their queries, of which both rows and sets are made."""
 BACKFILL = "_backfill"
 """The column of answers that says whether they are about history; of feeds that see it."""
 ASKED = "_asked"
@@ -85,11 +87,18 @@ def answer_store(feed: FeedSpec, fan_out: FanOut) -> str:
     return f"{_prefix(feed, fan_out)}/{feed.name}.{feed.number}"
 
 
-def answers_in(store: str) -> tuple[FanOut, str] | None:
-    """Return the form and the feed of the answers that a store holds, None for other stores."""
+def answers_in(store: str) -> tuple[tuple[FanOut, ...], str] | None:
+    """Return the forms and the feed of the answers that a store holds, None for other stores."""
     prefix, _, rest = store.partition("/")
-    form: FanOut | None = next((each for each in FANOUTS if prefix in _PREFIXES[each]), None)
-    return None if form is None else (form, rest.rpartition(".")[0])
+    forms: tuple[FanOut, ...] = tuple(each for each in FANOUTS if prefix in _PREFIXES[each])
+    if holds_sets(store):
+        forms = ("rows", "sets")
+    return (forms, rest.rpartition(".")[0]) if forms else None
+
+
+def holds_sets(store: str) -> bool:
+    """Say whether both forms, rows and sets, are made of the rows of a store."""
+    return store.startswith(f"{_TOGETHER}/")
 
 
 def tells_queries_apart(store: str) -> bool:
@@ -126,13 +135,17 @@ def store_specs_of(feed: FeedSpec) -> tuple[tuple[str, StoreSpec], ...]:
     columns = {
         "rows": [*late, *feed.answer],
         "counts": [*_ORDER, ("n_rows", pa.int64())],
-        "sets": [*late, *feed.answer, (QUERIES, pa.binary())],
+        "sets": [*late, *feed.answer, (SETS, pa.binary())],
     }
-    return tuple(
-        (answer_store(feed, form), StoreSpec(pa.schema(columns[form]), queue=True))
+    if feed.stores_sets:
+        columns["rows"] = columns["sets"]
+    specs = {
+        answer_store(feed, form): StoreSpec(pa.schema(columns[form]), queue=True)
         for form in FANOUTS
-    )
+    }
+    return tuple(specs.items())
 
 
 def _prefix(feed: FeedSpec, fan_out: FanOut) -> str:
-    return _PREFIXES[fan_out][feed.shared]
+    together = feed.stores_sets and fan_out != "counts"
+    return _TOGETHER if together else _PREFIXES[fan_out][feed.shared]

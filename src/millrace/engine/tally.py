@@ -62,7 +62,7 @@ class Tally:
     """What one map task saw of one stream.
 
     `earliest` is the least time that plans were given, `least` that of all punctual rows. `found`
-    counts, by feed, answers that were gathered and not told.
+    counts, by feed, answers that were gathered and not told, or are told by rows that they share.
     """
 
     stream: str

@@ -64,18 +64,21 @@ class Sharing:
     """How all queries of a family are one join: what finds queries ("auto", or a strategy's name).
 
     Rows are `distinct` if ones that come are never equal to ones that go: they have the times of
-    all their elements.
+    all their elements. Answers are kept as `sets` if a row is the same for all whom it is told: it
+    is stored once, with the set of its queries.
     """
 
     strategy: str = "auto"
     distinct: bool = False
+    sets: bool = False
 
     @classmethod
-    def of(cls, found: Joining, times: Mapping[str, str], strategy: str) -> Sharing:
+    def of(cls, found: Joining, times: Mapping[str, str], strategy: str, *, sets: bool) -> Sharing:
         """Return how joins are shared over streams with columns that hold their times."""
         told = {each.value for each in found.outputs}
         stamps = {_stamp(leaf, times) for leaf in found.leaves}
-        return cls(strategy, distinct=stamps <= told)
+        alike = not any(map(has_parameter, told))
+        return cls(strategy, distinct=stamps <= told, sets=sets and alike)
 
     def columns(self, stream: StreamOf, declared: Declared) -> dict[str, str] | None:
         """Return by which column each stream is spread; None: the family runs in one shard.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from millrace.connectors.sinks.sink import FanOut
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.results import shown, told
+from millrace.engine.results import of_each_query, shown, told
 from millrace.engine.stores import answer_store, store_specs_of, tells_queries_apart
 from millrace.operators.select import Function
 from millrace.reading.asking import standing_ids
@@ -98,9 +98,9 @@ def stored_answers(
     times: Range,
     last: int | None = None,
 ) -> Iterator[pa.Table]:
-    """Yield answers that are stored as rows of their own; all runs of them, or the newest."""
+    """Yield answers that are stored as rows; all runs of them, or the newest."""
     state = manifest.stores.get(answer_store(feed, "rows"))
-    keys = None if qid is None else (qid, qid + 1)
+    keys = None if qid is None or feed.stores_sets else (qid, qid + 1)
     alive = None
     if qid is None and feed.shared and feed.retain is not None and feed.plan is None:
         alive = standing_ids(root, manifest, feed)
@@ -110,6 +110,8 @@ def stored_answers(
             if piece.min_time >= times[1] or piece.max_time < times[0]:
                 continue
             rows = with_epoch(read_piece(root, piece, keys=keys, times=times), run.epoch)
+            if feed.stores_sets:
+                rows = of_each_query(rows, qid)
             if first:
                 rows = rows.filter(pc.greater_equal(rows.column(EPOCH), first))
             if alive is not None:
@@ -149,4 +151,6 @@ def no_answers(feed: FeedSpec, fan_out: FanOut) -> pa.Table:
     """Return a table without rows, in the columns in which the answers of a feed are told."""
     store = answer_store(feed, fan_out)
     stored = with_epoch(dict(store_specs_of(feed))[store].schema.empty_table(), 0)
+    if feed.stores_sets and fan_out == "rows":
+        stored = of_each_query(stored)
     return shown(stored, several=tells_queries_apart(store))

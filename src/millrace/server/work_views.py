@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.row_ids import query_of_key
 from millrace.engine.statistics import EpochStatistics
-from millrace.engine.stores import answers_in, is_found, tells_queries_apart
+from millrace.engine.stores import answers_in, holds_sets, is_found, tells_queries_apart
+from millrace.operators.query_sets import SETS, unpacked
 from millrace.reading.reader import News, Reader
 from millrace.server.principals import Principal
 from millrace.server.query_views import QueryInfo, infos
@@ -79,7 +80,7 @@ class Costs:
                     continue
                 runs = [each for each in manifest.stores[name].runs if each.epoch > after
                         and (each.level == 0 or after < 0)]  # fmt: skip
-                if (found := answers_in(name)) and found[0] == "rows":
+                if (found := answers_in(name)) and "rows" in found[0]:
                     self._count(name, runs)
                 elif is_found(name):
                     self._count_found(runs)
@@ -144,7 +145,11 @@ class Costs:
     def _count(self, store: str, runs: list[Run]) -> None:
         for run in runs:
             for piece in run.pieces:
-                if tells_queries_apart(store):
+                if holds_sets(store):
+                    sets = read_piece(self._reader.root, piece, columns=[SETS])[SETS]
+                    ids, _ = unpacked(sets.combine_chunks())
+                    qids, counts = np.unique(ids, return_counts=True)
+                elif tells_queries_apart(store):
                     keys = read_piece(self._reader.root, piece, columns=["_key"])["_key"].to_numpy()
                     qids, counts = np.unique(keys, return_counts=True)
                 else:

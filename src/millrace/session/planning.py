@@ -119,7 +119,7 @@ def _shared(
     found = joining(streams[0], declared)
     if found is None:
         return None
-    sharing = Sharing.of(found, times_in(session), settings.strategy)
+    sharing = Sharing.of(found, times_in(session), settings.strategy, sets=settings.sets)
     return sharing, sharing.columns(streams[0], declared)
 
 

@@ -68,7 +68,7 @@ class ResultWriter:
         for store, state in self.manifest.stores.items():
             found = answers_in(store)
             assert found is not None, "there are no other stores"
-            needed = delivery.consumed(found[1], found[0])
+            needed = delivery.consumed(found[1], found[0][0])
             gone = [run.id for run in state.runs if needed is None or run.epoch < needed]
             dropped[store] = tuple(gone)
         delta = Delta(self.manifest.epoch + 1, term=0, dropped=dropped)

@@ -2,7 +2,8 @@
 
 Three sinks want the same answers in three forms. They must tell the same: as many rows as the
 counts say, and the same rows of the same queries as the sets say. What is more than a selection is
-told as rows only. The sign of an answer tells its instant too.
+told as rows only, or, if queries share them, as rows and sets. The sign of an answer tells its
+instant too.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class Ledger:
                 for row in _micros(table):
                     found = self._found.setdefault(self._name(feed, row.get("_query")), [])
                     found.append((_sign(row), _values(row)))
+        shared = [each for each in rows if each[0] in plans and feeds[each[0]].stores_sets]
         rows = [each for each in rows if each[0] not in plans]
         told = [answer for feed, table in rows for answer in self._rows(feed, table)]
         n_rows = Counter(name for name, _, _ in told)
@@ -69,8 +71,9 @@ class Ledger:
                 counted[self._name(feed, row.get("_query"))] += row["n_rows"]
         assert counted == n_rows, f"counts say {counted}, rows say {n_rows}"
         in_sets = [answer for feed, table in sets for answer in self._sets(feed, table)]
-        assert Counter(map(repr, in_sets)) == Counter(map(repr, told)), (
-            f"sets say {in_sets}, rows say {told}"
+        in_rows = [answer for feed, table in shared for answer in self._rows(feed, table)] + told
+        assert Counter(map(repr, in_sets)) == Counter(map(repr, in_rows)), (
+            f"sets say {in_sets}, rows say {in_rows}"
         )
         for name, sign, values in told:
             self._found.setdefault(name, []).append((sign, values))

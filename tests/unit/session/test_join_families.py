@@ -37,6 +37,7 @@ CONFIGURATIONS = {
     "four shards, merging at once": Settings(
         shards=4, spread="always", merge_at_start=True, backoff=0
     ),
+    "a row for each query": Settings(shards=2, spread="always", sets=False, backoff=0),
 }
 CUTS = st.lists(st.integers(1, END - 1), max_size=4, unique=True).map(sorted)
 Told = Counter[tuple[Any, ...]]

@@ -120,7 +120,8 @@ class Told(Indexed):
 @pytest.fixture
 def _untaught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Believe in prices."""
-    monkeypatch.setattr(experience, "TRIALS", 0)
+    monkeypatch.setattr(experience, "FEW", 0)
+    monkeypatch.setattr(experience, "MANY", 0)
 
 
 @pytest.mark.usefixtures("_untaught")
@@ -163,11 +164,38 @@ def test_what_takes_longer_than_expected_is_left() -> None:
     strategy = Dynamic({"slow": slow, "quick": quick})
     strategy.add(np.arange(len(trial.queries)), trial.queries)
 
-    for _ in range(2 * experience.TRIALS + 2):
+    for _ in range(experience.FEW + experience.MANY + 2):
         strategy.find(trial.drivers, trial.stored).pairs()
 
     assert strategy.chosen == ["quick"]
-    assert len(slow.asked) == experience.TRIALS * len(trial.drivers)
+    assert len(slow.asked) == experience.FEW * len(trial.drivers)
+
+
+def test_the_quickest_try_counts() -> None:
+    known = experience.Experience({"disturbed": 1, "even": 1})
+    costs = np.ones((2, 1))
+    for took in (9.0, 9.0, 1.0, 5.0):
+        known.learn("disturbed", 1.0, took)
+        known.learn("even", 1.0, 2.0)
+
+    assert known.correct(costs)[:, 0].tolist() == [1.0, 2.0]
+
+
+def test_what_is_close_is_tried_in_one_go_and_more_often() -> None:
+    known = experience.Experience({"a": 1, "b": 1, "far": 2, "hopeless": 1})
+    totals, took = np.array([2.0, 1.0, 3.0, 9.0]), {"a": 1.2, "b": 1.0, "far": 5.0}
+    known.begin((1,))
+    tried = []
+    while (found := known.untried(totals)) is not None:
+        at, n_times = found
+        name = ["a", "b", "far", "hopeless"][at]
+        tried.append((name, n_times))
+        for _ in range(n_times):
+            known.learn(name, totals[at], took[name])
+
+    few, more = experience.FEW, experience.MANY - experience.FEW
+    assert tried == [("b", few), ("a", few), ("far", 2 * few), ("b", more), ("a", more)]
+    assert known.correct(totals[:, None])[:, 0].tolist() == [1.2, 1.0, 5.0, np.inf]
 
 
 def test_prices_are_measured_once_and_kept(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A family's stream of joins: all queries at once, of the elements that are stored for everybody.
 
     slab's elements ─► who is anybody's? ─► SteMs of their keys ─► for each block of queries:
-        lineage of rows ─► drivers ask, lineages meet ─► rows of queries
+        lineage of rows ─► drivers ask, lineages meet ─► rows, each with the set of its queries
 
 Nothing is remembered but the elements themselves, and those are shared with all other plans.
 """
@@ -15,7 +15,6 @@ from itertools import count
 import numpy as np
 import pyarrow as pa
 
-from millrace.operators.joining.answers import Telling
 from millrace.operators.joining.choosing import LINEAGE, chosen, estimates
 from millrace.operators.joining.conditions import Conditions, Sorting
 from millrace.operators.joining.lineage import anybodys, leaf_codes
@@ -24,13 +23,14 @@ from millrace.operators.joining.prepared import KEPT, Prepared
 from millrace.operators.joining.queries import Queries
 from millrace.operators.joining.stems import Reading, behind
 from millrace.operators.joining.stems import Rows as LeafRows
+from millrace.operators.joining.told import Telling
 from millrace.operators.joining.working import Work
+from millrace.operators.query_sets import SETS
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.streams import ordered
-from millrace.operators.relational.timed import empty_rows, rows_of
+from millrace.operators.relational.timed import empty_rows
 from millrace.plan.declared import Declared
 from millrace.plan.joining import Joining, Sharing
-from millrace.plan.levels import QUERY
 from millrace.plan.relation_types import relation_schema
 
 _NUMBERS = count()
@@ -136,9 +136,8 @@ class FamilyJoin:
         self.latest[:], came = work.came(self.strategy)
         if not self.distinct and len(came):
             came = work.news(came)
-        columns = [pa.array(queries.ids[came.queries]), *came.rows.columns]
-        rows = rows_of(columns, self._schema.names, len(came))
-        return ordered(rows, came.times, np.ones(len(came), np.int64))
+        rows, times = came.as_sets(queries.ids, distinct=self.distinct)
+        return ordered(rows, times, np.ones(len(times), np.int64))
 
     def _work(self, prepared: Prepared, leaves: list[LeafRows], slab: Slab) -> Work:
         telling = Telling(self.joining.outputs, self.told, slab.functions)
@@ -159,4 +158,4 @@ class FamilyJoin:
 
     @property
     def _schema(self) -> pa.Schema:
-        return pa.schema([pa.field(QUERY, pa.int64()), *self.told])
+        return pa.schema([pa.field(SETS, pa.binary()), *self.told])

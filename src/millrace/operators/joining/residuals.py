@@ -15,14 +15,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from millrace.kernels.arrays import Bools, Ints
-from millrace.kernels.grouping import number_hashes
+from millrace.operators.joining.alike import numbered_places
 from millrace.operators.joining.exploring import NO_BITS, Combinations, columns_of
 from millrace.operators.joining.queries import Queries
 from millrace.operators.joining.stems import Functions, Stems, truth
 from millrace.operators.relational.timed import take_rows
 from millrace.plan.expressions import Call, Column, Expression, walk
-
-GREATEST_CODE = 1 << 63
 
 
 def left_over(
@@ -48,10 +46,11 @@ def _true(
     numbers = None
     if _calls(condition):
         named = _named(condition, stems, found)
-        alike = _alike(named, stems, wanted, len(queries)) if len(named) < len(found.rows) else None
-        if alike is not None:
-            numbers, firsts = alike
-            rows = {leaf: places[firsts] for leaf, places in found.rows.items()}
+        if len(named) < len(found.rows):
+            places = [(wanted, len(queries))]
+            places += [(each, len(stems.leaves[leaf])) for leaf, each in named.items()]
+            numbers, firsts = numbered_places(places, len(wanted))
+            rows = {leaf: each[firsts] for leaf, each in found.rows.items()}
             found, wanted = Combinations(rows, found.times[firsts], NO_BITS), wanted[firsts]
     columns = columns_of(stems, found, [condition])
     parameters = take_rows(queries.parameters, wanted)
@@ -71,17 +70,3 @@ def _named(condition: Expression, stems: Stems, found: Combinations) -> Mapping[
         for leaf, places in found.rows.items()
         if not names.isdisjoint(stems.leaves[leaf].rows.schema.names)
     }
-
-
-def _alike(
-    named: Mapping[int, Ints], stems: Stems, wanted: Ints, n_queries: int
-) -> tuple[Ints, Ints] | None:
-    """Number what is of the same query and rows; None if there is too much to be numbered."""
-    codes, n_codes = wanted, max(n_queries, 1)
-    for leaf, places in named.items():
-        n_rows = len(stems.leaves[leaf])
-        n_codes *= max(n_rows, 1)
-        if n_codes > GREATEST_CODE:
-            return None
-        codes = codes * n_rows + places
-    return number_hashes(codes.astype(np.uint64))

@@ -6,13 +6,13 @@ that come are news is asked about the few queries to which something comes, by l
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from millrace.kernels.arrays import Ints
-from millrace.operators.joining.answers import Answering, Rows, Telling, told_rows
+from millrace.operators.joining.answers import Answering
 from millrace.operators.joining.choosing import BESIDE, LINEAGE, chosen
 from millrace.operators.joining.conditions import Conditions
 from millrace.operators.joining.exploring import CELLS_AT_ONCE, Exploring
@@ -23,7 +23,9 @@ from millrace.operators.joining.prepared import Prepared
 from millrace.operators.joining.queries import blocks
 from millrace.operators.joining.stems import Rows as LeafRows
 from millrace.operators.joining.stems import Stems
+from millrace.operators.joining.told import Pairs, Rows, Telling, still_wanted, told_rows
 from millrace.operators.relational.slab import Slab
+from millrace.operators.relational.timed import take_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,11 +67,16 @@ class Work:
             if way in WINDOWS:  # they take it that what is stored is not newer than drivers
                 past = self._found(finding, finding.probes("past"), way)
                 slab = self._found(finding, finding.probes("slab"), BESIDE)
-                return [way], Rows.concat([past, slab], self.telling.told)
+                return [way], self._told([*past, *slab])
             if way != LINEAGE:
-                return [way], self._found(finding, probes, way)
-        every = np.arange(len(self.prepared.queries))
-        return [LINEAGE], self._by_lineage(every, _coming)
+                return [way], self._told([*self._found(finding, probes, way)])
+        every, parts = np.arange(len(self.prepared.queries)), []
+        for block, answering in self._by_lineage(every):
+            parts += [Pairs(each.found, block[each.queries]) for each in answering.coming()]
+        return [LINEAGE], self._told(parts)
+
+    def _told(self, pairs: list[Pairs]) -> Rows:
+        return told_rows(self.stems, Pairs.concat(pairs), self.prepared.queries, self.telling)
 
     def finding(self) -> Finding | None:
         """Return how queries are found by an index over them, if they can be."""
@@ -85,31 +92,30 @@ class Work:
         )
         return found if found.within_reach() else None
 
-    def _found(self, finding: Finding, probes: list[Probe], way: str) -> Rows:
-        parts, queries = [], self.prepared.queries
+    def _found(self, finding: Finding, probes: list[Probe], way: str) -> Iterator[Pairs]:
+        queries, functions = self.prepared.queries, self.telling.functions
         for probe in probes:
             strategy = self.prepared.strategy(way, probe.driver)
             for found, wanted in finding.found(probe, strategy):
-                parts.append(told_rows(self.stems, found, queries, wanted, self.telling))
-        return Rows.concat(parts, self.telling.told)
+                yield still_wanted(self.stems, Pairs(found, wanted), queries, functions)
 
     def news(self, came: Rows) -> Rows:
         """Leave out what is equal to something that goes at the same instant."""
         some = np.unique(came.queries)
         order = np.argsort(came.queries, kind="stable")
-        ascending = came.take(order)
+        at, queries, parts = came.at[order], came.queries[order], []
+        for block, answering in self._by_lineage(some):
+            first, stop = np.searchsorted(queries, (block[0], block[-1] + 1))
+            used, mine = np.unique(at[first:stop], return_inverse=True)
+            numbers = np.searchsorted(block, queries[first:stop])
+            rows = Rows(came.times[used], take_rows(came.rows, used), mine, numbers)
+            news = answering.news(rows)
+            parts.append(replace(news, queries=block[news.queries]))
+        return Rows.concat(parts, self.telling.told)
 
-        def news(answering: Answering, block: Ints) -> Rows:
-            first, stop = np.searchsorted(ascending.queries, (block[0], block[-1] + 1))
-            mine = ascending.take(np.arange(first, stop))
-            numbers = np.searchsorted(block, mine.queries)
-            return answering.news(Rows(numbers, mine.times, mine.rows))
-
-        return self._by_lineage(some, news)
-
-    def _by_lineage(self, some: Ints, tell: Callable[[Answering, Ints], Rows]) -> Rows:
-        """Tell something about some queries, block by block, by the lineage of rows."""
-        parts, leaves = [], self.stems.leaves
+    def _by_lineage(self, some: Ints) -> Iterator[tuple[Ints, Answering]]:
+        """Yield some queries block by block, and what answers them by the lineage of rows."""
+        leaves = self.stems.leaves
         for block in blocks(some, max(map(len, leaves)), CELLS_AT_ONCE):
             queries = self.prepared.queries.take(block)
             lineage = tuple(
@@ -119,10 +125,4 @@ class Work:
             exploring = Exploring(
                 self.stems, self.conditions, queries, lineage, self.telling.functions
             )
-            rows = tell(Answering(exploring, self.telling), block)
-            parts.append(Rows(block[rows.queries], rows.times, rows.rows))
-        return Rows.concat(parts, self.telling.told)
-
-
-def _coming(answering: Answering, _: Ints) -> Rows:
-    return answering.coming()
+            yield block, Answering(exploring, self.telling)

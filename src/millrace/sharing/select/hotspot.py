@@ -46,6 +46,11 @@ class Hotspot:
         self.version = 0
 
     @property
+    def n_ways(self) -> int:
+        """Among how many ways to find scattered queries it chooses."""
+        return self._scattered.n_ways
+
+    @property
     def n_hot(self) -> int:
         """How many groups are hot."""
         return self._hotspots.hot_sizes.size

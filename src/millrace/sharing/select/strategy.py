@@ -34,6 +34,11 @@ TAIL_SHARE = 0.01
 class Strategy(Finder, Protocol):
     """What every strategy can do besides finding."""
 
+    @property
+    def n_ways(self) -> int:
+        """Among how many ways to do its work it chooses by itself."""
+        ...
+
     def add(self, slots: Ints, queries: SelectQueries) -> None:
         """Take in queries, each in a slot that is free."""
         ...
@@ -72,6 +77,11 @@ class Indexed:
         self._n_main = 0
         self._n_forgotten = 0
         self.version = 0
+
+    @property
+    def n_ways(self) -> int:
+        """One: it does not choose."""
+        return 1
 
     def add(self, slots: Ints, queries: SelectQueries) -> None:
         """Take in queries, each in a slot that is free."""

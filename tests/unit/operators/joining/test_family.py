@@ -18,6 +18,7 @@ from millrace.kernels.arrays import Bits, Bools, Hashes, Ints
 from millrace.operators.joining import exploring, rules
 from millrace.operators.joining.pairing import BANDS, WINDOWS
 from millrace.operators.keys import N_BUCKETS, bucket_of, hash_columns
+from millrace.operators.query_sets import unpacked
 from millrace.operators.relational.passing import Run
 from millrace.operators.relational.plan import Plan
 from millrace.operators.relational.slab import Elements, Slab
@@ -138,10 +139,7 @@ class Trial:
             for shard in range(shards if columns is not None else 1):
                 share = Share(columns, shard, shards)
                 run = Run(self.slab(begin, end, share, standing))
-                elements = plan.stream(self.stream, run)
-                for at, row in zip(elements.times, elements.rows.to_pylist(), strict=True):
-                    qid, *values = row.values()
-                    told[qid, int(at), *map(same, values)] += 1
+                told += told_to_each(plan.stream(self.stream, run))
         return told
 
     def slab(self, begin: int, end: int, share: Share, standing: Standing) -> Slab:
@@ -156,6 +154,19 @@ class Trial:
         mine = np.flatnonzero(share.of(name, rows))
         times = np.array([each[0] for each in some], np.int64)
         return Elements(rows.take(pa.array(mine)), times[mine])
+
+
+def told_to_each(elements: Elements) -> Told:
+    """Count what each query is told; no set of queries is empty, none has a query twice."""
+    told = Told()
+    ids, bounds = unpacked(elements.rows.column(0))
+    for number, (at, row) in enumerate(zip(elements.times, elements.rows.to_pylist(), strict=True)):
+        _, *values = map(same, row.values())
+        mine = ids[bounds[number] : bounds[number + 1]].tolist()
+        assert mine
+        assert mine == sorted({*mine})
+        told.update((qid, int(at), *values) for qid in mine)
+    return told
 
 
 @st.composite
