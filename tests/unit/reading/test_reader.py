@@ -131,9 +131,18 @@ def test_the_list_is_that_of_the_session(actions: list[str], data: st.DataObject
     world.session.close()
 
 
-@given(st.lists(st.text(st.sampled_from("aAbB ÄÉ\0"), max_size=9)), st.text("aAbBÄé ", max_size=4))
-def test_a_haystack_holds_what_its_texts_hold(texts: list[str], word: str) -> None:
-    held_ = Haystack(pa.array(texts, pa.string())).holding(word) if word else [True] * len(texts)
+@given(
+    st.lists(st.text(st.sampled_from("aAbB ÄÉ\0"), max_size=9)),
+    st.text("aAbBÄé ", max_size=5),
+    st.sampled_from([1, 65]),
+    st.sampled_from([{}, {"blocks": False}]),
+)
+def test_a_haystack_holds_what_its_texts_hold(
+    texts: list[str], word: str, times: int, switch: dict[str, bool]
+) -> None:
+    texts = [each for text in texts for each in [text] * times]  # so that blocks differ
+    haystack = Haystack(pa.array(texts, pa.string()), **switch)
+    held_ = haystack.holding(word) if word else [True] * len(texts)
 
     assert list(held_) == [word.lower() in each.lower() for each in texts]
 
