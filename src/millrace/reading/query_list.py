@@ -12,6 +12,7 @@ Cost: 260 bytes a query and its text. Among 1,000,000 a page of 100 takes 4 ms, 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -173,9 +174,11 @@ class QueryList:
         """Return one query, if it stands."""
         if not 0 <= qid <= LARGEST_ID:
             return None
-        for chunk, at in self._placed(np.array([qid], np.uint64)):
-            if at.size and not chunk.gone[at[0]]:
-                return chunk.listed(int(at[0]), self._feeds)
+        nth = bisect_right(self._chunks, qid, key=lambda chunk: int(chunk.qids[0])) - 1
+        for chunk in self._chunks[max(nth, 0) : nth + 1]:
+            [*places] = chunk.places(np.array([qid], np.uint64)).tolist()
+            if places and not chunk.gone[places[0]]:
+                return chunk.listed(places[0], self._feeds)
         return None
 
     def sizes(self) -> dict[str, int]:
