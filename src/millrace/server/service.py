@@ -279,6 +279,11 @@ class Service:
         """Let a query answer again; also ends a suspension."""
         return await self._set_state(who, name, "running")
 
+    async def set_policy(self, who: Principal, name: str, policy: str) -> None:
+        """Keep retained answers of a query, or of a template, in another way."""
+        who.require("writer")
+        await self.link.ask("policy", who, {"query": name, "policy": policy})
+
     async def bulk(
         self,
         who: Principal,

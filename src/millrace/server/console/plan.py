@@ -23,7 +23,7 @@ from millrace.server.console.parts import (
     skeleton,
     text,
 )
-from millrace.server.console.settings import settings_card
+from millrace.server.console.settings import policy_choice, settings_card
 from millrace.server.console.units import print_number, print_value
 
 KINDS = {
@@ -59,6 +59,7 @@ WORDS = {
     "retain": "history",
     "of": "answers of",
     "keeps": "answers kept",
+    "kept_for": "answers kept for",
 }
 HIDDEN = ("query", "shown", "operator", "text", "columns")
 
@@ -172,6 +173,9 @@ class PlanPage:
             may = self._who.role == "admin" and not self._who.tenant
             if node["kind"] == "stream" and node["properties"]["retain"] and may:
                 _retention(self._live, self._who, node)
+            own = node["properties"].get("of") != "shared" and self._who.role != "reader"
+            if own and node["properties"].get("policy"):
+                policy_choice(self._live, self._who, node["label"], node["properties"]["policy"])
             query = node["properties"].get("shown")
             if query and node["kind"] in ("operator", "feed"):
                 link = text("a", f"Open query {query}", href=self._console.link("/query", query))
