@@ -15,7 +15,7 @@ NAMES = {
     "trigger": "Trigger",
     "target": "Target of an epoch",
     "rows": "Rows of an epoch",
-    "memory": "Memory of an epoch",
+    "memory": "Memory budget",
     "backfill_rows": "Rows of histories",
     "keep_rejected": "Keep late rows and dead letters",
     "spread": "Spread over tasks",
