@@ -65,7 +65,11 @@ class _Chunk:
     texts: pa.Array
     gone: Bools
     paused: Bools
+    unnamed: Bools = field(init=False)
     _haystack: Haystack | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        self.unnamed = pc.equal(self.names, "").to_numpy(zero_copy_only=False)
 
     @property
     def haystack(self) -> Haystack:
@@ -143,6 +147,9 @@ class QueryList:
     ) -> Page:
         """Return the queries behind an id whose name or text holds a word.
 
+        A query without a name is known by that of its feed and its id, as in `alert#7`.
+
+
         Parameters
         ----------
         feeds
@@ -158,7 +165,7 @@ class QueryList:
             if seen is not None:
                 mask &= seen[chunk.feeds]
             if search:
-                mask &= chunk.haystack.holding(search)
+                mask &= chunk.haystack.holding(search) | self._known_as(chunk, search)
             if only is not None:
                 mask &= only(chunk.qids, chunk.paused)
             total += int(mask.sum())
@@ -169,6 +176,19 @@ class QueryList:
             found += [chunk.listed(at, self._feeds) for at in places[:room].tolist()]
             more = places.size > room
         return Page(tuple(found), more, total)
+
+    def _known_as(self, chunk: _Chunk, search: str) -> Bools:
+        """Mark queries without a name that are known by a word: `ale`, or `alert#7`."""
+        word, sharp, number = search.casefold().rpartition("#")
+        if not sharp:
+            word, number = number, ""
+        folded = [each.casefold() for each in self._feeds]
+        fits = [each.endswith(word) if sharp else word in each for each in folded]
+        found: Bools = chunk.unnamed & np.array(fits, np.bool_)[chunk.feeds]
+        if number:
+            known = number.isascii() and number.isdigit() and len(number) < 20
+            found &= chunk.qids == (int(number) if known else 0)
+        return found
 
     def find(self, qid: int) -> Listed | None:
         """Return one query, if it stands."""

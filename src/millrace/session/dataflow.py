@@ -223,6 +223,7 @@ class Dataflow:
                 "table" if isinstance(node, Table) else "operator",
                 lines.get(node, operator_name(node)),
                 query=feed.name,
+                feed_kind=feed.kind,
                 operator=f"{operator_name(node)} {short}",
                 rows_in=done.read,
                 rows_out=done.told,
@@ -275,6 +276,7 @@ def _feed(drawn: Graph, feed: FeedSpec, results: Mapping[str, float]) -> str:
         policy=None if feed.retain is None or feed.plan is not None else feed.policy,
         text=feed.text,
         query=feed.name,
+        feed_kind=feed.kind,
     )
 
 
