@@ -66,6 +66,12 @@ def test_how_answers_are_kept_is_changed_while_they_come(served: Served) -> None
 
     for body, status in (({"policy": "some"}, 422), ({"state": "running", "polici": "lazy"}, 422)):
         assert served.request("PATCH", "/v1/queries/big", json=body).status_code == status
+    text = "CREATE QUERY TEMPLATE t (low double) WITH (retain = '1 hour') AS "
+    served.sql(text + "SELECT price FROM trades WHERE price > :low")
+    assert served.request("PATCH", "/v1/queries/t", json={"policy": "eager"}).status_code == 404
+    assert served.get("/v1/templates/t").json()["policy"] == "lazy"
+    template = served.request("PATCH", "/v1/templates/t", json={"policy": "eager"}).json()
+    assert template["policy"] == "eager"
     served.post("/v1/queries", json={"sql": BIG, "name": "numbered"})
     refused = served.request("PATCH", "/v1/queries/numbered", json={"policy": "lazy"})
     assert refused.status_code == 400

@@ -174,8 +174,8 @@ class PlanPage:
             may = self._who.role == "admin" and not self._who.tenant
             if node["kind"] == "stream" and node["properties"]["retain"] and may:
                 _retention(self._live, self._who, node)
-            own = node["properties"].get("feed_kind") != "shared" and self._who.role != "reader"
-            if own and node["properties"].get("policy"):
+            own = node["kind"] == "feed" and node["properties"]["feed_kind"] != "shared"
+            if own and node["properties"]["policy"] and self._who.role != "reader":
                 policy_choice(self._live, self._who, node["label"], node["properties"]["policy"])
             query = node["properties"].get("shown")
             if query and node["kind"] in ("operator", "feed"):

@@ -107,6 +107,7 @@ async def query(query: str, who: Who, service: Served) -> QueryModel:
 async def change(query: str, body: Changed, who: Who, service: Served) -> QueryModel:
     """Pause a query, or let it go on; keep its answers in another way."""
     who.require("writer")
+    await service.query(who, query)  # a template is none, and must not be changed by mistake
     if body.policy is not None:
         await service.set_policy(who, query, body.policy)
     if body.state is not None:
