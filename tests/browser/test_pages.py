@@ -78,6 +78,25 @@ def test_a_part_of_the_plan_is_chosen_by_keyboard_and_tells_what_it_does(
     expect(page.locator("h1")).to_have_text(re.compile("per_symbol|highest"))
 
 
+def test_how_answers_are_kept_changes_at_run_time(page: Page, address: str) -> None:
+    asked = {"sql": "SELECT price FROM trades", "name": "waits", "retain": "5 minutes"}
+    httpx.post(f"{address}/v1/queries", json=asked).raise_for_status()
+
+    page.goto(f"{address}/console/query/waits")
+    page.get_by_label("how answers are kept").click()
+    page.get_by_role("option", name="eager").click()
+    page.get_by_text("In force with the next epoch.").wait_for()
+    assert httpx.get(f"{address}/v1/queries/waits").json()["policy"] == "eager"
+
+    page.goto(f"{address}/console/plan")
+    page.locator(".mr-node.feed", has_text="waits").click()
+    page.get_by_label("how answers are kept").click()
+    page.get_by_role("option", name="none").click()
+    page.get_by_text("In force with the next epoch.").wait_for()
+    assert httpx.get(f"{address}/v1/queries/waits").json()["policy"] == "none"
+    httpx.delete(f"{address}/v1/queries/waits").raise_for_status()
+
+
 def test_settings_and_retention_change_at_run_time(page: Page, address: str) -> None:
     opened(page, f"{address}/console/plan")
     target = page.get_by_label("Target of an epoch")

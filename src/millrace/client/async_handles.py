@@ -59,6 +59,10 @@ class AsyncRemoteQuery:
         """Answer again from the next epoch on; also ends a suspension."""
         await self._wire.do(calls.set_state(self._known_as, "running"))
 
+    async def set_policy(self, policy: str) -> None:
+        """Keep answers that are retained in another way, from the next epoch on."""
+        await self._wire.do(calls.set_policy("queries", self._known_as, policy))
+
     async def drop(self) -> None:
         """Remove the query; answers that wait for a sink are still delivered."""
         await self._wire.do(calls.document(Request("DELETE", path_of("queries", self._known_as))))
@@ -120,6 +124,10 @@ class AsyncRemoteTemplate:
         return AsyncRemoteQuery(
             self._wire, await self._wire.do(calls.document(get(path_of("queries", qid))))
         )
+
+    async def set_policy(self, policy: str) -> None:
+        """Keep answers that are retained in another way, from the next epoch on."""
+        await self._wire.do(calls.set_policy("templates", self.name, policy))
 
     async def drop(self) -> None:
         """Remove the template and all its queries."""

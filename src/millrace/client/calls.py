@@ -149,6 +149,12 @@ def set_state(name: str | int, state: str) -> Call[Document]:
     return (yield from document(asked))
 
 
+def set_policy(what: str, name: str | int, policy: str) -> Call[Document]:
+    """Keep the answers of a query, or of a template, in another way."""
+    asked = send("PATCH", path_of(what, name), {"policy": policy}, repeatable=True)
+    return (yield from document(asked))
+
+
 def query_page(
     search: str | None, state: str | None, after: str | None, limit: int
 ) -> Call[Document]:

@@ -80,6 +80,17 @@ class RemoteQuery:
         """Answer again from the next epoch on; also ends a suspension."""
         self._wire.do(calls.set_state(self._known_as, "running"))
 
+    def set_policy(self, policy: str) -> None:
+        """Keep answers that are retained in another way, from the next epoch on.
+
+        Parameters
+        ----------
+        policy
+            "lazy", "eager" or "none"; what is answered is the same. A template has one policy for
+            all its queries.
+        """
+        self._wire.do(calls.set_policy("queries", self._known_as, policy))
+
     def drop(self) -> None:
         """Remove the query; answers that wait for a sink are still delivered."""
         self._wire.do(calls.document(Request("DELETE", path_of("queries", self._known_as))))
@@ -137,6 +148,10 @@ class RemoteTemplate:
     def query(self, qid: int) -> RemoteQuery:
         """Return a handle on one of its queries."""
         return RemoteQuery(self._wire, self._wire.do(calls.document(get(path_of("queries", qid)))))
+
+    def set_policy(self, policy: str) -> None:
+        """Keep answers that are retained in another way, from the next epoch on."""
+        self._wire.do(calls.set_policy("templates", self.name, policy))
 
     def drop(self) -> None:
         """Remove the template and all its queries."""

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
-from millrace.engine.feeds import Family, FeedSpec
+from millrace.engine.feeds import Family, FeedSpec, Policy
 from millrace.engine.streams import StreamSpec
 from millrace.engine.tables import TableFile, TableSpec
 from millrace.engine.views import ViewSpec
@@ -55,6 +55,8 @@ class Catalog:
     """The feeds whose answers are kept for some time; likewise."""
     historic: tuple[str, ...] = ()
     """The feeds whose queries see history; likewise."""
+    varied: tuple[str, ...] = ()
+    """The feeds whose answers were kept in other ways before; likewise."""
     fleeting: tuple[str, ...] = ()
     """The feeds that end by themselves; likewise."""
     first_end: int | None = None
@@ -130,6 +132,8 @@ class Catalog:
                 after = self._with_feed(FeedSpec.from_json(change["feed"]))
             case "drop feed":
                 after = self._without_feed(change["name"])
+            case "set policy":
+                after = self._with_policy(change["name"], change["policy"])
             case "add queries":
                 after = self._with_queries(Family.from_json(change["family"]), change["n_rows"])
             case "drop queries" | "pause" | "resume" | "change queries":
@@ -257,9 +261,15 @@ class Catalog:
             planned=_without(self.planned, name),
             retained=_without(self.retained, name),
             historic=_without(self.historic, name),
+            varied=_without(self.varied, name),
             fleeting=fleeting,
             first_end=first_end,
         )
+
+    def _with_policy(self, name: str, policy: Policy) -> Catalog:
+        feed = self.feed(name).with_policy(policy)
+        varied = (*_without(self.varied, name), name)
+        return replace(self, feeds={**self.feeds, name: feed}, varied=varied)
 
     def _with_queries(self, family: Family, n_rows: int) -> Catalog:
         feed = self.feed(family.feed)
@@ -318,6 +328,7 @@ class Catalog:
             planned=tuple(name for each in feeds for name in _if_planned(each)),
             retained=tuple(name for each in feeds for name in _if_retained(each)),
             historic=tuple(name for each in feeds for name in _if_historic(each)),
+            varied=tuple(each.name for each in feeds if each.former),
             fleeting=tuple(name for each in feeds for name in _if_fleeting(each)),
             first_end=_first_end(each.expires for each in feeds),
         )

@@ -112,7 +112,8 @@ CHANGEABLE = {
         Changeable(
             "memory",
             "size",
-            "how many bytes the rows of an epoch take at most, all streams together",
+            "how many bytes the rows of an epoch take at most, and those of histories; half of it "
+            "is for what joins keep prepared",
             least=1 << 20,
         ),
         Changeable(

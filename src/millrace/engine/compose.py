@@ -17,6 +17,7 @@ from millrace.engine.births import births_now
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.plan_stores import is_spread
+from millrace.engine.policies import policies_now
 from millrace.engine.progress import Progress, can_begin, earliest, frontier
 from millrace.engine.receipt import BESIDE, Receipt, Written
 from millrace.engine.retention import grown, spanned
@@ -154,6 +155,7 @@ def _facts(
     return {
         "clock": decision.clock,
         **_spans(manifest, catalog, decision, tallies, marks),
+        **policies_now(manifest, catalog, decision.identity.epoch, marks),
         **_of_plans(catalog, decision, Progress(marks, progress.earliest)),
         "clocks": clocks,
         "watermarks": marks,

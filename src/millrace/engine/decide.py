@@ -68,6 +68,7 @@ def decide(
         idle=idle,
         ahead=_ahead(manifest, catalog, idle, clock),
         access=settings.access,
+        memory=settings.memory,
         shards=settings.shard_bounds,
         spread=_spread(manifest, settings),
     )

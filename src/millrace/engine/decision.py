@@ -54,7 +54,8 @@ class Decision:
     `engine.births` spells them, and `quiet` their queries that are paused. `hops` is how often rows
     of plans travel between shards. `backfill` is what is answered of histories, by stream, and
     `warming` how plans catch up with theirs, as `engine.backfill` and `engine.warming` spell it;
-    `besides` are queries of families that run beside their plans, as `engine.beside` does.
+    `besides` are queries of families that run beside their plans, as `engine.beside` does. `memory`
+    is that of `engine.budget`.
     """
 
     identity: Identity
@@ -71,6 +72,7 @@ class Decision:
     wanted: dict[str, list[FanOut]] = field(default_factory=dict)
     families: tuple[str, ...] | None = None
     access: str = "auto"
+    memory: int = 1 << 30
     shards: tuple[int, ...] = (0, N_BUCKETS)
     spread: bool = False
     merges: tuple[MergeStep, ...] = ()

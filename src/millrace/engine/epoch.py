@@ -29,6 +29,7 @@ from millrace.connectors.sinks.sink import FanOut
 from millrace.engine import facts
 from millrace.engine.backfill import Deciding
 from millrace.engine.beside import Newborn
+from millrace.engine.budget import history_rows
 from millrace.engine.catalog import Catalog
 from millrace.engine.compose import compose, inline_runs
 from millrace.engine.decide import abandoned, decide, expired, merges
@@ -155,11 +156,12 @@ class Engine:
             self.manifest, catalog, identity, settings, term=self._store.fence.term, clock=clock
         )
         fences, consumed = StoredFences(self.root), self.delivery.consumed
-        warmth = Warmth(self.root, self.manifest, catalog, self.settings.backfill_rows)
+        past_rows = history_rows(self.manifest, catalog, settings)
+        warmth = Warmth(self.root, self.manifest, catalog, past_rows)
         plans = self._plans(catalog, warmth)
         births, besides = Newborn(self.manifest, catalog).decided()
         warming = warmth.decided(plans, births)
-        backfill, sliced = self._backfill(catalog)
+        backfill, sliced = self._backfill(catalog, past_rows)
         running = [catalog.feeds[name].plan for name in plans]
         decision = replace(
             decision,
@@ -181,9 +183,11 @@ class Engine:
         )
         return self._log(decision), catalog
 
-    def _backfill(self, catalog: Catalog) -> tuple[dict[str, Any], dict[str, tuple[Piece, ...]]]:
+    def _backfill(
+        self, catalog: Catalog, most: int
+    ) -> tuple[dict[str, Any], dict[str, tuple[Piece, ...]]]:
         """Say what is answered of histories, and which runs that takes."""
-        population, most = self.registry.population, self.settings.backfill_rows
+        population = self.registry.population
         deciding = Deciding(self.root, self.manifest, catalog, population, most)
         return deciding.decided(), deciding.held
 

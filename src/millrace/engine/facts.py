@@ -10,6 +10,7 @@ entered      number of a feed -> the first epoch whose rows its plan sees
 taken        number of a feed -> the last change of the registry whose tables its plan has seen
 earliest     number of a feed -> the least time of what waits for a plan that has not begun, us
 births       number of a feed -> which queries of its family began together, and what they have seen
+policies     number of a feed -> how its answers were kept, as `engine.policies` has it
 spans        stream -> the least times of epochs, by which readers know whether they missed rows
 catalog      the file of the catalog that the epoch ran under
 backfills    stream -> cohorts of queries that are catching up with it, as `engine.backfill` has it

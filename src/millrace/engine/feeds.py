@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 import pyarrow as pa
@@ -43,6 +43,7 @@ class FeedSpec:
     That is the newest `keep` rows, or what is not older than `retain`, in us; in the latter case
     `policy` says how. Its queries see what streams retain of the time `history` before their birth,
     in us; it is `partial` if that may be less. At `expires`, by the wall clock in us, it ends.
+    `former` are the policies that it has had before, the first of all in front (`policies`).
     `parameters` are the names and types that a template declares. A query that is more than a
     selection has a `plan`, and `stream` is the first that it reads.
     """
@@ -61,6 +62,7 @@ class FeedSpec:
     history: int | None = None
     partial: bool = False
     expires: int | None = None
+    former: tuple[Policy, ...] = ()
 
     def __post_init__(self) -> None:
         check_name("query", self.name)
@@ -103,13 +105,29 @@ class FeedSpec:
         sharing = None if self.plan is None else self.plan.sharing
         return sharing is not None and sharing.sets and self.retain is None
 
+    @property
+    def first_policy(self) -> Policy:
+        """The policy that it was made with."""
+        return self.former[0] if self.former else self.policy
+
+    @property
+    def policies(self) -> frozenset[Policy]:
+        """All policies that it has, or has had."""
+        return frozenset((*self.former, self.policy))
+
+    def with_policy(self, policy: Policy) -> Self:
+        """Return it with another policy."""
+        former = self.former if self.policy in self.former else (*self.former, self.policy)
+        return replace(self, policy=policy, former=former)
+
     def to_json(self) -> dict[str, Any]:
         """Spell the feed as JSON."""
         answer = [[each.name, _type_name(each.type)] for each in self.answer]
         plain = {name: getattr(self, name) for name in _PLAIN}
         plan = None if self.plan is None else self.plan.to_json()
         more = {"parameters": self.parameters, "number": self.number, "plan": plan}
-        return {**plain, "answer": answer, **more}
+        former = {"former": self.former} if self.former else {}
+        return {**plain, "answer": answer, **more, **former}
 
     @classmethod
     def from_json(cls, spelt: dict[str, Any]) -> Self:
@@ -118,7 +136,8 @@ class FeedSpec:
         parameters = tuple((name, kind) for name, kind in spelt["parameters"])
         spelt_plan = spelt.get("plan")  # the first roots have none
         plan = None if spelt_plan is None else PlanSpec.from_json(spelt_plan)
-        return cls(**{**spelt, "answer": answer, "parameters": parameters, "plan": plan})
+        given = {**spelt, "answer": answer, "parameters": parameters, "plan": plan}
+        return cls(**{**given, "former": tuple(spelt.get("former", ()))})
 
 
 @dataclass(frozen=True, slots=True)

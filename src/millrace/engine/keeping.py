@@ -103,7 +103,7 @@ _known: WeakKeyDictionary[StoreState, tuple[int, Kept]] = WeakKeyDictionary()
 
 def _kept(state: StoreState, passed: int, feed: FeedSpec | None, marks: Mapping[str, int]) -> Kept:
     """Part the runs before the epoch `passed` as their feed says; one that is gone keeps none."""
-    if feed is not None and feed.retain is not None and feed.policy == "eager":
+    if feed is not None and feed.retain is not None and "eager" in feed.policies:
         horizon = horizon_of(feed, marks)
         before = [run for run in state.runs if run.epoch < passed]
         old = tuple(run for run in before if expired(run, horizon))

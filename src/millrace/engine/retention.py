@@ -33,7 +33,8 @@ class Retained:
     """What is kept of one stream's rows for readers of answers.
 
     `longest` is for how long, in us; `lazy` are the retentions of feeds whose answers are sets of
-    rows, and `everything` says that some feed finds its answers among all rows.
+    rows, or were before their policy changed; `everything` says that some feed finds its answers
+    among all rows.
     """
 
     longest: int
@@ -106,17 +107,19 @@ def _of(catalog: Catalog) -> _Retentions:
 
 def _collected(catalog: Catalog) -> _Retentions:
     kinds = {
-        (feed.stream, feed.retain, feed.policy)
+        (feed.stream, feed.retain, policy)
         for feed in map(catalog.feeds.__getitem__, catalog.retained)
         if feed.plan is None and feed.retain is not None
+        for policy in feed.policies
     }
+    anew = {feed.stream for feed in map(catalog.feeds.__getitem__, catalog.retained)
+            if feed.policy == "none"}  # fmt: skip
     rows: dict[str, Retained] = {}
     for stream in {stream for stream, _, policy in kinds if policy != "eager"}:
         mine = [(retain, policy) for each, retain, policy in kinds if each == stream]
         lazy = sorted(retain for retain, policy in mine if policy == "lazy")
         shared = [retain for retain, policy in mine if policy != "eager"]
-        everything = any(policy == "none" for _, policy in mine)
-        rows[stream] = Retained(max(shared), tuple(lazy), everything)
+        rows[stream] = Retained(max(shared), tuple(lazy), stream in anew)
     spans: dict[str, int] = {}
     for stream, retain, _ in kinds:
         spans[stream] = max(spans.get(stream, 0), retain)

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from millrace.engine.beside import Beside
 from millrace.engine.births import Births, SeenByBirths, births_now, gone, placed
+from millrace.engine.budget import kept_between_epochs
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.elements import StoredElements, as_elements, stored, with_epoch
@@ -44,6 +45,7 @@ from millrace.errors import StoreError
 from millrace.kernels.arrays import Hashes, Ints
 from millrace.operators.canonical import canonical_order
 from millrace.operators.query_sets import SETS
+from millrace.operators.joining.prepared import KEPT
 from millrace.operators.relational.passing import Run
 from millrace.operators.relational.plan import Plan
 from millrace.operators.relational.slab import Elements, Members, Past, Slab
@@ -145,6 +147,7 @@ class Running:
     def run(self, arrived: Mapping[str, pa.Table], progress: Progress) -> Moved:
         """Move all plans on; `arrived` are the new rows by store, or by the hop they have made."""
         moved = Moved()
+        KEPT.fit(kept_between_epochs(self.decision.memory))
         kept: dict[tuple[str, str], int] = {}
         for name, (qid, begin, begun) in self.decision.plans.items():
             feed = self.catalog.feeds[name]

@@ -38,8 +38,10 @@ class Settings:
         How many rows of each stream of files an epoch takes, where that should not follow the
         target; None follows it.
     memory
-        How many bytes the rows of an epoch may take at most, all streams together; sources whose
-        rows are wide hand over fewer of them.
+        How many bytes the rows of an epoch may take at most, all streams together: those that
+        come, and again those of histories that queries catch up with. Where rows are wide, fewer
+        are taken. Half as many may be kept between epochs, in each process, of what joins of many
+        queries have prepared.
     trigger
         The least time between the starts of two epochs, in us; 0 starts the next at once.
     keep_rejected

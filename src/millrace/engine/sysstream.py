@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -140,16 +140,19 @@ def _by_itself(statistics: EpochStatistics) -> bool:
     return any(rows for stream, rows in statistics.rows_by_stream.items() if stream != NAME)
 
 
-def _spans(epochs: Sequence[EpochStatistics], every: int) -> Iterator[list[EpochStatistics]]:
-    """Put those epochs together that are told together: what began within so long of the first."""
-    span: list[EpochStatistics] = []
+def _spans(epochs: Sequence[EpochStatistics], every: int) -> list[list[EpochStatistics]]:
+    """Put those epochs together that are told together: what began within so long of the first.
+
+    What is left over is told with those before: a rate over a moment says nothing.
+    """
+    spans: list[list[EpochStatistics]] = []
     for each in epochs:
-        if span and each.started - span[0].started >= every:
-            yield span
-            span = []
-        span.append(each)
-    if span:
-        yield span
+        if not spans or each.started - spans[-1][0].started >= every:
+            spans.append([])
+        spans[-1].append(each)
+    if len(spans) > 1 and spans[-1][-1].started - spans[-2][-1].started < every:
+        spans[-2:] = [spans[-2] + spans[-1]]
+    return spans
 
 
 def _rows(properties: Iterable[Property], epoch: int, at: int) -> pa.RecordBatch:

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from millrace.connectors.sinks.sink import FanOut
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.policies import LAST_EPOCH, Stretch, stretches
 from millrace.engine.results import of_each_query, shown, told
 from millrace.engine.stores import answer_store, store_specs_of, tells_queries_apart
 from millrace.operators.select import Function
 from millrace.reading.asking import standing_ids
 from millrace.reading.found_anew import answers_found_anew
-from millrace.reading.gathered import gathered_answers
+from millrace.reading.gathered import Answers, gathered_answers
 from millrace.reading.window import Instant, times_of
 from millrace.state.manifest import Manifest, Run
 from millrace.state.merge import EPOCH, with_epoch
@@ -72,17 +73,20 @@ def kept_answers(  # noqa: PLR0913  a window has as many words as in SQL
 
     If only the `last` are wanted, of those before them some may be missing.
     """
-    if feed.policy == "eager":
-        stored = stored_answers(root, manifest, feed, qid, first=first, times=times, last=last)
-        tables = [each for each in stored if each.num_rows]
-    else:
-        read = gathered_answers if feed.policy == "lazy" else answers_found_anew
-        qids = None if qid is None else np.array([qid], np.uint64)
-        found = read(root, manifest, feed, qids, first=first, times=times, functions=functions)
-        parts = [each for each in found if len(each["_key"])]
-        if len(parts) == 1:
-            return told(parts[0], no_answers(feed, "rows").schema, several=feed.shared)
-        tables = [pa.table(each) for each in parts]
+    tables: list[pa.Table] = []
+    parts: list[Answers] = []
+    for each in stretches(manifest, feed, first):
+        if each.policy == "eager":
+            tables += stored_answers(root, manifest, feed, qid, each, times=times, last=last)
+        else:
+            read = gathered_answers if each.policy == "lazy" else answers_found_anew
+            qids = None if qid is None else np.array([qid], np.uint64)
+            parts += read(root, manifest, feed, qids, each, times=times, functions=functions)
+    tables = [each for each in tables if each.num_rows]
+    parts = [each for each in parts if len(each["_key"])]
+    if len(parts) == 1 and not tables:
+        return told(parts[0], no_answers(feed, "rows").schema, several=feed.shared)
+    tables += [pa.table(each) for each in parts]
     if not tables:
         return no_answers(feed, "rows")
     return shown(pa.concat_tables(tables), several=feed.shared)
@@ -93,8 +97,8 @@ def stored_answers(
     manifest: Manifest,
     feed: FeedSpec,
     qid: int | None,
+    stretch: Stretch,
     *,
-    first: int,
     times: Range,
     last: int | None = None,
 ) -> Iterator[pa.Table]:
@@ -112,13 +116,15 @@ def stored_answers(
             rows = with_epoch(read_piece(root, piece, keys=keys, times=times), run.epoch)
             if feed.stores_sets:
                 rows = of_each_query(rows, qid)
-            if first:
-                rows = rows.filter(pc.greater_equal(rows.column(EPOCH), first))
+            if stretch.first:
+                rows = rows.filter(pc.greater_equal(rows.column(EPOCH), stretch.first))
+            if stretch.stop < LAST_EPOCH:
+                rows = rows.filter(pc.less(rows.column(EPOCH), stretch.stop))
             if alive is not None:
                 rows = rows.filter(pa.array(np.isin(rows.column("_key").to_numpy(), alive)))
             yield rows
 
-    runs = [run for run in (() if state is None else state.runs) if run.epoch >= first]
+    runs = [run for run in (() if state is None else state.runs) if run.epoch >= stretch.first]
     if last is not None and last > 0:
         yield from _newest(runs, rows_of, last)
     else:

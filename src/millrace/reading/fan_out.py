@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.policies import stretches
 from millrace.engine.results import shown
 from millrace.engine.stores import answer_store
 from millrace.kernels.arrays import Hashes
@@ -46,9 +47,10 @@ def changes_of(
     together: dict[tuple[str, int | None], list[tuple[FeedSpec, int]]] = {}
     found: dict[Subscriber, pa.Table] = {}
     for feed, qid in subscribers:
-        if feed.policy == "lazy":
+        kept = {each.policy for each in stretches(manifest, feed, after + 1)}
+        if kept == {"lazy"}:
             together.setdefault((feed.stream, feed.retain), []).append((feed, qid))
-        elif feed.policy == "none" or _told_after(manifest, feed, after):
+        elif kept != {"eager"} or _told_after(manifest, feed, after):
             table, _ = changes(root, manifest, feed, qid, after, functions=functions)
             if table.num_rows:
                 found[feed.name, qid] = table

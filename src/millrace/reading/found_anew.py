@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.policies import Stretch
 from millrace.engine.stores import ASKED
 from millrace.index.match import Matcher
 from millrace.index.pieces import pieces
@@ -41,8 +42,8 @@ def answers_found_anew(
     manifest: Manifest,
     feed: FeedSpec,
     qids: Hashes | None,
+    stretch: Stretch,
     *,
-    first: int,
     times: Range,
     functions: Mapping[str, Function] | None,
 ) -> Iterator[Answers]:
@@ -51,8 +52,8 @@ def answers_found_anew(
     if rows is None:
         return
     rows = rows.filter(pa.array(~about_history(rows)))  # which is there for others
-    if first:
-        rows = rows.filter(pa.array(epochs_of(rows) >= first))
+    epochs = epochs_of(rows)
+    rows = rows.filter(pa.array((epochs >= stretch.first) & (epochs < stretch.stop)))
     few = qids is not None and qids.size <= ONE_BY_ONE
     if few:
         for asked in asking(root, manifest, feed, qids, constants=True):

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.policies import LAST_EPOCH, Stretch
 from millrace.engine.row_ids import (
     BACKFILL_TASK,
     EPOCH_SHIFT,
@@ -73,16 +74,19 @@ def gathered_answers(
     manifest: Manifest,
     feed: FeedSpec,
     qids: Hashes | None,
+    stretch: Stretch,
     *,
-    first: int,
     times: Range,
     functions: Mapping[str, Function] | None,
 ) -> Iterator[Answers]:
     """Yield the answers of some queries of a feed, or of all, as stored answers look."""
     asked = [] if qids is not None else list(asking(root, manifest, feed))
     wanted = np.concatenate([each.qids for each in asked]) if asked else qids
-    pairs = None if wanted is None else paired(root, manifest, feed, wanted, first, times)
-    if pairs is None:
+    pairs = None if wanted is None else paired(root, manifest, feed, wanted, stretch.first, times)
+    if pairs is not None and stretch.stop < LAST_EPOCH:
+        before = pairs[1] < np.uint64(stretch.stop << EPOCH_SHIFT)
+        pairs = pairs[0][before], pairs[1][before]
+    if pairs is None or not pairs[1].size:
         return
     if qids is not None:
         one = qids.size == 1

@@ -20,6 +20,8 @@ ARROW = "application/vnd.apache.arrow.stream"
 NDJSON = "application/x-ndjson"
 JSON = "application/json"
 EVENTS = "text/event-stream"
+FEW_CELLS = 2_000
+"""So many are spelt sooner than a thread is woken, and has handed over what it did."""
 
 FORMS: dict[int | str, dict[str, Any]] = {
     200: {
@@ -48,6 +50,8 @@ async def table_response(request: Request, table: pa.Table) -> Response:
             return Response(data, media_type=ARROW)
         case "application/x-ndjson":
             return StreamingResponse(_lines(table), media_type=NDJSON)
+        case _ if table.num_rows * table.num_columns <= FEW_CELLS:
+            return JSONResponse(table_json(table))
         case _:
             return await json_response(lambda: table_json(table))
 

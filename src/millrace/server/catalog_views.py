@@ -66,6 +66,8 @@ def template(feed: FeedSpec, n_queries: int, who: Principal) -> dict[str, Any]:
         "queries": n_queries,
         "keep": feed.keep,
         "owner": owner_of(feed.name),
+        "retain": None if feed.retain is None else print_duration(feed.retain),
+        "policy": None if feed.retain is None else feed.policy,
     }
 
 

@@ -139,6 +139,15 @@ class Commands:
         self._audit.write(who, frame.body["state"], queries=[frame.body["query"]])
         return Frame({})
 
+    def do_policy(self, who: Principal, frame: Frame) -> Frame:
+        """Keep the answers of a query, or of a template's, in another way."""
+        query, policy = frame.body["query"], frame.body["policy"]
+        found = self._standing(who, query)
+        with self._marked(who, None):
+            found.set_policy(policy)
+        self._audit.write(who, "policy", queries=[query], policy=policy)
+        return Frame({})
+
     def do_sql(self, who: Principal, frame: Frame) -> Frame:
         """Do some statements of a text; what those that ask return comes beside their messages."""
         outcomes: list[dict[str, Any]] = []

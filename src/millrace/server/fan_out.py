@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.policies import stretches
 from millrace.engine.stores import answer_store
 from millrace.errors import LostAnswersError
 from millrace.reading.changes import changes, oldest_cursor
@@ -142,14 +143,22 @@ class FanOut:
         self._followed.setdefault(feed.number, set()).add(subscription)
         try:
             if start < now:
-                table, _ = await asyncio.to_thread(
-                    changes, self._reader.root, manifest, feed, qid, start.epoch
-                )
+                table = await self._changes(manifest, feed, qid, start.epoch)
                 subscription.catch_up(events_of(table, start, manifest.epoch))
         except BaseException:
             self.leave(subscription)
             raise
         return subscription
+
+    async def _changes(
+        self, manifest: Manifest, feed: FeedSpec, qid: int | None, after: int
+    ) -> pa.Table:
+        """Read the answers of the epochs after one."""
+        reader = self._reader
+        table, _ = await asyncio.to_thread(
+            changes, reader.root, manifest, feed, qid, after, functions=reader.functions
+        )
+        return table
 
     async def _require_past(self, start: Cursor) -> None:
         """Refuse a cursor of an epoch that never was; this gateway may be behind another one."""
@@ -180,9 +189,10 @@ class FanOut:
             if not wanted:
                 continue
             feed = next(iter(some)).feed
-            if feed.policy == "lazy" and None not in wanted:
+            kept = {each.policy for each in stretches(manifest, feed, after + 1)}
+            if kept == {"lazy"} and None not in wanted:
                 gathered += [(feed, qid) for qid in wanted if qid is not None]
-            elif feed.policy != "eager" or _has_news(manifest, feed, after):
+            elif kept != {"eager"} or _has_news(manifest, feed, after):
                 await self._guarded(self._publish_feed(manifest, feed, after), [feed.number])
         if gathered:
             await self._publish_gathered(manifest, gathered, after)
@@ -214,9 +224,7 @@ class FanOut:
     async def _publish_feed(self, manifest: Manifest, feed: FeedSpec, after: int) -> None:
         """Read what is new in a feed once, and part it by query."""
         try:
-            table, _ = await asyncio.to_thread(
-                changes, self._reader.root, manifest, feed, None, after
-            )
+            table = await self._changes(manifest, feed, None, after)
         except LostAnswersError:  # more has come at once than is kept
             self.end("gone", [feed.number])
             return

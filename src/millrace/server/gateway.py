@@ -87,8 +87,8 @@ def make_app(
     app.add_middleware(BodyLimit, largest=service.limits.body_bytes)
     app.add_middleware(Door, gate=app.state.gate)
     add_handlers(app)
-    for noun in (health, streams, tables, templates, queries, results, live, sql, engine, audit,
-                 tokens):  # fmt: skip
+    for noun in (results, streams, queries, health, live, tables, templates, sql, engine, audit,
+                 tokens):  # fmt: skip  # in this order they are looked through
         app.include_router(noun.router)
     app.add_middleware(Timing, measured=app.state.measured)
     if demo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import socket
+import sys
 from contextlib import ExitStack
 from functools import partial
 
@@ -17,6 +18,8 @@ from millrace.server.options import ServerOptions
 from millrace.server.service import Service
 
 GRACE_SECONDS = 5
+SWITCH_SECONDS = 0.001
+"""How long a thread that reads for somebody may keep the interpreter from those who ask."""
 GARBAGE = (20_000, 20, 20)
 """After how many objects the youngest are looked through, and how often before those older."""
 
@@ -38,6 +41,7 @@ class Server(uvicorn.Server):
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GARBAGE)
+        sys.setswitchinterval(SWITCH_SECONDS)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let all who follow queries go, then do what is usual."""

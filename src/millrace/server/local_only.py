@@ -8,6 +8,7 @@ was made to lead here, by the name that it asks for.
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -64,6 +65,7 @@ def refusal(host: str, origin: str | None) -> ForbiddenError | None:
     return None
 
 
+@lru_cache(maxsize=64)
 def _is_local(host: str) -> bool:
     """Say whether a host is this machine, by its name alone: nobody is asked where it leads."""
     try:

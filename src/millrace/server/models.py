@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+Policy = Literal["eager", "lazy", "none"]
 MOST_AT_ONCE = 100_000
 """How many queries one request may name."""
 
@@ -40,6 +41,8 @@ class QueryModel(BaseModel):
     cost: float = 0.0
     state_bytes: int = 0
     reason: str = ""
+    retain: str | None = Field(None, description="For how long answers are kept, if for a time.")
+    policy: Policy | None = Field(None, description="How those are kept.")
 
 
 class Ids(BaseModel):

@@ -18,6 +18,7 @@ from millrace.reading.query_list import Listed, Qids, QueryList
 from millrace.reading.reader import Reader
 from millrace.server.json_rows import instant_text
 from millrace.server.principals import Principal, owner_of
+from millrace.time import print_duration
 
 if TYPE_CHECKING:
     from millrace.server.work_views import Costs
@@ -38,6 +39,8 @@ class QueryInfo:
         it keeps; where work is shared, its part of it by estimate.
     reason
         Why it is suspended, if it is.
+    retain, policy
+        For how long answers are kept, and how; None if they are kept by their number.
     """
 
     name: str
@@ -53,6 +56,8 @@ class QueryInfo:
     cost: float
     state_bytes: int
     reason: str = ""
+    retain: str | None = None
+    policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +166,8 @@ def _info(
         cost=cost,
         state_bytes=state_bytes,
         reason="" if verdict is None else str(verdict.get("message", verdict.get("reason", ""))),
+        retain=None if feed.retain is None else print_duration(feed.retain),
+        policy=None if feed.retain is None else feed.policy,
     )
 
 

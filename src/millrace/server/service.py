@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -278,6 +279,11 @@ class Service:
         """Let a query answer again; also ends a suspension."""
         return await self._set_state(who, name, "running")
 
+    async def set_policy(self, who: Principal, name: str, policy: str) -> None:
+        """Keep retained answers of a query, or of a template, in another way."""
+        who.require("writer")
+        await self.link.ask("policy", who, {"query": name, "policy": policy})
+
     async def bulk(
         self,
         who: Principal,
@@ -315,8 +321,11 @@ class Service:
     ) -> pa.Table:
         """Return the answers that are kept of a query, or of a template, oldest first."""
         found = self.found(who, name)
-        table = await asyncio.to_thread(
-            self.reader.answers, found.feed, found.qid, begin=begin, end=end, last=last
+        read = partial(self.reader.answers, found.feed, found.qid, begin=begin, end=end, last=last)
+        table = (
+            read()
+            if self.costs.few_answers(found.feed, found.qid)
+            else await asyncio.to_thread(read)
         )
         if table.num_rows > self.limits.result_rows:
             raise TooLargeError(

@@ -32,6 +32,7 @@ from millrace.state.run import read_piece
 from millrace.state.store_state import Run
 
 MOST_EPOCHS = 4_096
+FEW_ANSWERS = 200
 SUM_SECONDS = 1.0
 
 
@@ -99,6 +100,16 @@ class Costs:
         if feed.policy == "lazy":
             size = self._bytes().get(FOUND, 0) * results / max(self._n_found, 1)
         return results, round(self._time_of(feed, part, results), 6), int(size)
+
+    def few_answers(self, feed: FeedSpec, qid: int | None) -> bool:
+        """Say whether answers are read at once: those of one query, looked up, and few of them.
+
+        That takes less than to wake a thread and to wait for it, which is what is slow where all
+        processors are busy.
+        """
+        if qid is None or feed.policy != "lazy" or qid >= self._counts.size:
+            return False
+        return bool(self._counts[qid] <= FEW_ANSWERS)
 
     def top(
         self, who: Principal, by: Literal["cost", "state", "results"], n: int

@@ -223,6 +223,7 @@ class Dataflow:
                 "table" if isinstance(node, Table) else "operator",
                 lines.get(node, operator_name(node)),
                 query=feed.name,
+                feed_kind=feed.kind,
                 operator=f"{operator_name(node)} {short}",
                 rows_in=done.read,
                 rows_out=done.told,
@@ -270,9 +271,12 @@ def _feed(drawn: Graph, feed: FeedSpec, results: Mapping[str, float]) -> str:
         feed.name,
         of=feed.kind,
         rate=results.get(feed.name, 0.0),
-        keeps=feed.keep,
+        keeps=feed.keep if feed.retain is None else None,
+        kept_for=None if feed.retain is None else print_duration(feed.retain),
+        policy=None if feed.retain is None or feed.plan is not None else feed.policy,
         text=feed.text,
         query=feed.name,
+        feed_kind=feed.kind,
     )
 
 

@@ -7,12 +7,16 @@ a feed was made holds for all its queries.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from millrace.engine.feeds import POLICIES, FeedSpec, Policy
 from millrace.engine.streams import StreamSpec
 from millrace.errors import PlanError
+from millrace.session.life import Life
 from millrace.time import print_duration, to_micros
+
+if TYPE_CHECKING:
+    from millrace.session.session import Session
 
 _RETAIN = 'Say for how long: retain="1 hour".'
 
@@ -69,17 +73,39 @@ class Keeping:
         return {"keep": 0, "retain": self.retain, "policy": "eager"}
 
     def require_same(self, feed: FeedSpec) -> None:
-        """Refuse another retention or policy than a feed was made with."""
+        """Refuse another retention or policy than a feed was made with.
+
+        The policy may have changed since: whoever declares it again gets it as it is now.
+        """
         for word, here, there in (
             ("retention", _spelt(self.retain), _spelt(feed.retain)),
             ("policy", self.policy, feed.policy if feed.retain is not None else None),
         ):
-            if here is not None and here != there:
+            born = word == "policy" and feed.retain is not None and here == feed.first_policy
+            if here is not None and here != there and not born:
                 raise PlanError(
                     f'the answers of "{feed.name}" are kept otherwise',
                     detail=f"Their {word} is {there or 'not set'}, and {here} is asked for.",
                     hint="Ask for the same, or for nothing; or drop it first.",
                 )
+
+
+def set_policy(session: Session, feed: FeedSpec, policy: str) -> None:
+    """Let a feed keep its answers in another way, from the next epoch on."""
+    if feed.retain is None:
+        raise PlanError(
+            f'the answers of "{feed.name}" are kept by their number',
+            detail="Policies are for answers that are kept for some time.",
+            hint='Register it with retain, such as retain="1 hour".',
+        )
+    asked = Keeping.asked(None, feed.retain, policy)
+    if feed.plan is not None:
+        asked.of_plan(0)
+    else:
+        asked.of_selection(0, session.streams[feed.stream])
+    Life(feed.history).require_policy(policy)
+    if policy != feed.policy:
+        session.change({"do": "set policy", "name": feed.name, "policy": policy})
 
 
 _HOW = {

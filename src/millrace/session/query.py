@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from millrace.engine import facts
 from millrace.engine.feeds import FeedSpec
+from millrace.errors import PlanError
 from millrace.reading.answers import answers
 from millrace.reading.changes import changes, require_kept
 from millrace.reading.window import Instant
+from millrace.session.keeping import set_policy
 from millrace.state.names import MissingError
 
 if TYPE_CHECKING:
@@ -119,6 +121,24 @@ class Query:
     def resume(self) -> None:
         """Answer again from the next epoch on; also ends a suspension."""
         self._session.change({"do": "resume", "qids": self._ids})
+
+    def set_policy(self, policy: str) -> None:
+        """Keep answers that are retained in another way, from the next epoch on.
+
+        Parameters
+        ----------
+        policy
+            "lazy", "eager" or "none"; what is answered is the same. A template has one policy for
+            all its queries: `Template.set_policy`.
+        """
+        if self.feed.kind != "query":
+            raise PlanError(
+                f'the answers of query {self.id} are kept with those of others in "{self._feed}"',
+                hint="Name the template, whose policy holds for all its queries."
+                if self.feed.kind == "template"
+                else "Register it without into, so that its answers are its own.",
+            )
+        set_policy(self._session, self.feed, policy)
 
     def drop(self) -> None:
         """Remove the query; answers that wait for a sink are still delivered."""

@@ -28,6 +28,7 @@ from millrace.reading.window import Instant
 from millrace.schema import MISFITS
 from millrace.session.arguments import ids_of
 from millrace.session.following import Following, difference
+from millrace.session.keeping import set_policy
 from millrace.session.query import Query, read_answers
 
 if TYPE_CHECKING:
@@ -184,6 +185,10 @@ class Template:
     ) -> pa.Table:
         """Return the answers of all its queries that are kept, as `Query.results` does of one."""
         return read_answers(self._session, self.feed, None, last, begin, end)
+
+    def set_policy(self, policy: str) -> None:
+        """Keep answers that are retained in another way, as `Query.set_policy` does for one."""
+        set_policy(self._session, self.feed, policy)
 
     def drop(self) -> None:
         """Remove the template and all its queries."""

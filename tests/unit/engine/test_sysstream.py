@@ -125,6 +125,22 @@ def test_it_is_told_at_most_once_a_second(session: millrace.Session, clock: Hand
     assert sum(row["ival"] for row in counts) <= 40
 
 
+def test_a_rate_is_over_a_second_or_more_and_never_over_a_moment(
+    session: millrace.Session, clock: Hand
+) -> None:
+    telling, run = tell_of_itself(session), started(session)
+    pushed(run, clock, 1)
+    telling.ask(clock.now())
+    for seconds in (0.1, 0.5, 0.55) * 12:
+        pushed(run, clock, 1, seconds=seconds)
+
+    wanted = "stream", "trades", "rate"
+    rows = told(session)
+    rates = [row["fval"] for row in rows if (row["type"], row["name"], row["property"]) == wanted]
+    assert len(rates) >= 8
+    assert 5.5 < min(rates[2:]) <= max(rates) < 9  # 9 rows in 1.15 s, or 6 in 1.05 s
+
+
 def test_it_does_not_feed_itself(session: millrace.Session, clock: Hand) -> None:
     telling, run = tell_of_itself(session), started(session)
     telling.ask(clock.now())

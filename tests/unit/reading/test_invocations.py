@@ -87,6 +87,12 @@ class World:
             self.queries[name], self.retained[name] = query, retain
             self.asked[name] = _asked(name, which, len(self.epochs))
 
+    def repolice(self) -> None:
+        """Let a query, or a template with all its queries, keep answers in another way."""
+        if self.queries:
+            query = self.queries[self.random.choice([*self.queries])]
+            self.session.standing(query.feed.name).set_policy(self.random.choice(POLICIES))
+
     def drop(self) -> None:
         if self.queries:
             name = self.random.choice([*self.queries])
@@ -209,7 +215,9 @@ def test_any_interleaving_gives_what_invoking_means(seed: int, how: Configuratio
         world = World(how, seed)
         world.register()
         for _ in range(world.random.randrange(4, 16)):
-            do = world.random.choice(["feed"] * 6 + ["register", "drop", "reopen"])
+            do = world.random.choice(
+                ["feed"] * 6 + ["register", "drop", "reopen"] + ["repolice"] * 2
+            )
             getattr(world, do)()
             if world.random.random() < 0.4:
                 world.check()

@@ -50,6 +50,34 @@ def test_answers_that_share_the_rows_of_their_stream_are_counted_too(served: Ser
     assert found["state_bytes"] > 0
 
 
+def test_how_answers_are_kept_is_changed_while_they_come(served: Served) -> None:
+    served.post("/v1/queries", json={"sql": BIG, "name": "big", "retain": "1 hour"})
+    prices = [101.5]
+    served.push([trade("ACME", 101.5)])
+    served.results("big", 1)
+
+    for policy in ("eager", "none", "lazy"):
+        changed = served.request("PATCH", "/v1/queries/big", json={"policy": policy})
+        assert (changed.json()["policy"], changed.json()["retain"]) == (policy, "1 hour")
+        prices.append(100.0 + len(prices))
+        served.push([trade("ACME", prices[-1], len(prices))])
+        told = served.results("big", len(prices))
+        assert [row["price"] for row in told] == prices
+
+    for body, status in (({"policy": "some"}, 422), ({"state": "running", "polici": "lazy"}, 422)):
+        assert served.request("PATCH", "/v1/queries/big", json=body).status_code == status
+    text = "CREATE QUERY TEMPLATE t (low double) WITH (retain = '1 hour') AS "
+    served.sql(text + "SELECT price FROM trades WHERE price > :low")
+    assert served.request("PATCH", "/v1/queries/t", json={"policy": "eager"}).status_code == 404
+    assert served.get("/v1/templates/t").json()["policy"] == "lazy"
+    template = served.request("PATCH", "/v1/templates/t", json={"policy": "eager"}).json()
+    assert template["policy"] == "eager"
+    served.post("/v1/queries", json={"sql": BIG, "name": "numbered"})
+    refused = served.request("PATCH", "/v1/queries/numbered", json={"policy": "lazy"})
+    assert refused.status_code == 400
+    assert "kept by their number" in refused.json()["error"]["message"]
+
+
 def test_rows_are_pushed_in_each_form(served: Served) -> None:
     served.post("/v1/queries", json={"sql": BIG, "name": "big"})
     table = pa.table({"symbol": ["A"], "price": [200.0], "ts": pa.array([0], pa.timestamp("us"))})

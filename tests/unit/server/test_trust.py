@@ -120,6 +120,7 @@ def test_an_id_of_another_tenant_is_as_unknown_as_none(world: World) -> None:
         ("GET", "/v1/queries/{}/explain", {}),
         ("DELETE", "/v1/queries/{}", {}),
         ("PATCH", "/v1/queries/{}", {"json": {"state": "paused"}}),
+        ("PATCH", "/v1/queries/{}", {"json": {"policy": "eager"}}),
     ):
         theirs, nobodys = (
             served.request(method, path.format(qid), world.other, **more)
@@ -184,6 +185,7 @@ def test_a_reader_changes_nothing(world: World) -> None:
         served.post("/v1/queries", world.reader, json={"sql": OWN}),
         served.post("/v1/queries/bulk", world.reader, json={"drop": [SECRET]}),
         served.request("PATCH", f"/v1/queries/{SECRET}", world.reader, json={"state": "paused"}),
+        served.request("PATCH", f"/v1/queries/{SECRET}", world.reader, json={"policy": "eager"}),
         served.request("DELETE", f"/v1/queries/{SECRET}", world.reader),
         served.push([trade("A", 1.0)], token=world.reader),
         served.post("/v1/sql", world.reader, json={"sql": f"DROP QUERY {SECRET}"}),

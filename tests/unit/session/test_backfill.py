@@ -8,7 +8,7 @@ punctual rows of its history.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -223,6 +223,25 @@ def test_one_pass_over_history_is_for_all_queries_that_come_together() -> None:
     world.settle()
     found = world.session.engine.registry.catalog.feed("many")
     assert found.history == 10 * SECOND
+
+
+def test_memory_bounds_how_much_of_history_an_epoch_reads() -> None:
+    def lived(memory: int) -> tuple[int, list[int]]:
+        world = opened()
+        world.run.feed(t=rows([(n, n) for n in range(20)]))
+        before = world.session.engine.manifest.epoch
+        world.session.engine.settings = replace(world.session.engine.settings, memory=memory)
+        world.session.query("SELECT v FROM t", name="late", history=10 * SECOND)
+        world.settle()
+        return world.session.engine.manifest.epoch - before, [
+            row["v"] for row in world.answers("late")
+        ]
+
+    quick, all_at_once = lived(1 << 30)
+    slow, by_and_by = lived(100)
+
+    assert slow > quick + 2
+    assert by_and_by == all_at_once
 
 
 def test_progress_is_shown() -> None:

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import millrace
-from millrace.engine.local import LocalRun
+from millrace.engine.local import Feed, LocalRun
 from millrace.engine.settings import Settings
+from millrace.operators.joining.prepared import KEPT
 from millrace.plan.declared import Declared
 from millrace.plan.relations import StreamOf
 from millrace.schema import Schema
@@ -33,7 +34,7 @@ STAMP = Schema.of("ts timestamp")
 TIMED = Declared({name: Schema((*schema, *STAMP)) for name, schema in DECLARED.streams.items()}, {})
 CONFIGURATIONS = {
     "together": Settings(spread="never", backoff=0),
-    "spread": Settings(shards=2, spread="always", backoff=0),
+    "spread": Settings(shards=2, spread="always", memory=1, backoff=0),
     "four shards, merging at once": Settings(
         shards=4, spread="always", merge_at_start=True, backoff=0
     ),
@@ -165,3 +166,26 @@ def test_it_does_so_in_every_configuration(name: str, case: Any) -> None:
 @given(cases())
 def test_it_does_so_as_a_plan_that_is_joined_with_its_queries(case: Any) -> None:
     check(replace(CONFIGURATIONS["spread"], sharing=False), *case)
+
+
+def test_what_is_prepared_is_forgotten_where_memory_is_little() -> None:
+    session = millrace.Session(MemoryRoot(), threads=False, settings=CONFIGURATIONS["together"])
+    session.stream("s", Feed("k int, ts timestamp"), time="ts")
+    for size in (2, 3):
+        text = f"SELECT ISTREAM(a.k) FROM s [RANGE {size} us] a, s [RANGE {size} us] b "
+        text += "WHERE a.k = b.k AND a.k > :low"
+        session.template(f"of_{size}", text, low="int", keep=100).insert({"low": [0]})
+    run = session.start()
+    assert isinstance(run, LocalRun)
+
+    def fed_at(time: int) -> int:
+        stamp = pa.array([time], pa.timestamp("us", tz="UTC"))
+        run.feed(s=pa.table({"k": pa.array([1], pa.int32()), "ts": stamp}))
+        return len(KEPT)
+
+    assert [fed_at(0), fed_at(10)][-1] >= 2
+    session.engine.settings = replace(session.engine.settings, memory=1)
+    assert fed_at(20) == 1
+    told = session.standing("of_2").results()
+    assert told["k"].to_pylist() == [1, 1]
+    session.close()

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from millrace.connectors.sinks import MemorySink
 from millrace.engine.local import Feed, LocalRun
 from millrace.engine.row_ids import query_of_key
 from millrace.errors import LostAnswersError, MillraceError, PlanError, StoreError
@@ -141,6 +143,81 @@ def test_a_row_expires_with_the_watermark_and_not_before(policy: str) -> None:
     assert query.results(last=2).column("_late").to_pylist() == [False, True]
     program.feed(100)
     assert query.results().column("x").to_pylist() == [100]
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        ("lazy", "none", "lazy", "eager"),
+        ("eager", "lazy", "eager", "none"),
+        ("none", "eager", "none", "lazy"),
+    ],
+)
+def test_a_policy_changes_and_the_answers_do_not(policies: tuple[str, ...]) -> None:
+    program = Program()
+    first, *others = policies
+    query = program.session.query("SELECT x FROM s", name="q", retain=10, policy=first)
+    program.session.sink(MemorySink("q"))  # it wants rows, whatever else is kept of them
+    engine = program.session.engine
+
+    for now in range(0, 60, 3):
+        if now % 9 == 6 and others:
+            query.set_policy(others.pop(0))
+        program.feed(now, now + 1)
+        newest = now + 1
+        expected = [x for x in range(newest + 1) if x % 3 != 2 and x >= newest - 10]
+        assert query.results()["x"].to_pylist() == expected
+        assert query.results(last=3)["x"].to_pylist() == expected[-3:]
+        seen = max(engine.manifest.epoch - 3, -1)
+        table, _ = changes(engine.root, engine.manifest, query.feed, query.id, seen)
+        assert table.equals(query.results().filter(pc.field("_epoch") > seen))
+
+    assert not others
+    [[policy, _, _]] = engine.manifest.facts["policies"]["1"]  # the others have expired
+    assert policy == policies[-1]
+
+
+def test_a_policy_that_was_changed_stays_for_who_declares_the_query_again() -> None:
+    program = Program()
+    query = program.session.query("SELECT x FROM s", name="q", retain=10, policy="lazy")
+    query.set_policy("eager")
+    program.feed(1)
+    program.session.close()
+
+    again = Program(program.root)
+    query = again.session.query("SELECT x FROM s", name="q", retain=10, policy="lazy")
+
+    assert query.feed.policy == "eager"
+    assert query.results()["x"].to_pylist() == [1]
+    with pytest.raises(PlanError, match='"q" are kept otherwise'):
+        again.session.query("SELECT x FROM s", name="q", retain=10, policy="none")
+
+
+def test_policies_that_cannot_be_are_refused() -> None:
+    session = Program().session
+    numbered = session.query("SELECT x FROM s", name="numbered")
+    plan = session.query("SELECT count(*) AS n FROM s [RANGE 5 us]", name="plan", retain=20)
+    long = session.query("SELECT x FROM s", name="long", retain=51)
+    past = session.query("SELECT x FROM s", name="past", retain=20, history=10)
+    shared = session.query("SELECT x FROM s", name="shared", into="feed", retain=20)
+    text = "SELECT x FROM s WHERE x > :low"
+    template = session.template("of", text, low="bigint", retain=20)
+    [qid] = template.insert({"low": [1]}).to_pylist()
+    before = session.engine.registry.catalog.sequence
+
+    for query, policy, message in (
+        (numbered, "lazy", 'the answers of "numbered" are kept by their number'),
+        (plan, "lazy", 'policy "lazy" is for selections of one stream'),
+        (long, "none", 'need the rows of stream "s"'),
+        (past, "none", "answers about history are not kept"),
+        (long, "some", '"some" is not a policy'),
+        (shared, "eager", 'kept with those of others in "feed"'),
+        (template.query(qid), "eager", 'kept with those of others in "of"'),
+    ):
+        with pytest.raises(PlanError, match=message):
+            query.set_policy(policy)
+
+    assert session.engine.registry.catalog.sequence == before
 
 
 @pytest.mark.parametrize("policy", ["lazy", "eager", "none"])

@@ -1,8 +1,9 @@
 """What is prepared of a family's queries, and kept for as long as they do not change.
 
 A process keeps it under the names of the files that say what the queries are, and forgets the
-oldest when that takes more than `MOST_BYTES`. So an epoch whose queries are those of the one before
-prepares nothing; indexes over queries are made when somebody first asks for them.
+oldest when that takes more than an epoch says that it may (`Kept.fit`). So an epoch whose queries
+are those of the one before prepares nothing; indexes over queries are made when somebody first asks
+for them.
 """
 
 from __future__ import annotations
@@ -69,9 +70,21 @@ class Kept:
         found = make()
         with self._lock:
             self._known[key] = found
-            while len(self._known) > 1 and self._n_bytes() > self.most:
-                self._known.popitem(last=False)
+            self._forget()
         return found
+
+    def fit(self, most: int) -> None:
+        """Keep so many bytes at most from now on; what was used last is kept in any case."""
+        with self._lock:
+            self.most = most
+            self._forget()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def _forget(self) -> None:
+        while len(self._known) > 1 and self._n_bytes() > self.most:
+            self._known.popitem(last=False)
 
     def _n_bytes(self) -> int:
         return sum(each.n_bytes for each in self._known.values())

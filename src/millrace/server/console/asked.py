@@ -57,6 +57,9 @@ class Asked(Protocol):
     async def resume(self, who: Who, name: str) -> None:
         """Let a query go on."""
 
+    async def set_policy(self, who: Who, name: str, policy: str) -> None:
+        """Keep retained answers of a query, or of a template, in another way."""
+
     async def drop(self, who: Who, name: str) -> None:
         """Drop a query."""
 

@@ -6,6 +6,7 @@ lines apart. A graph asks for the last hour once, and then for what is new.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -100,6 +101,7 @@ class Chart:
 
     def rename(self, title: str, unit: str) -> None:
         """Show something else from now on; what was shown goes."""
+        self._unit = unit
         attributed(self._chart, {"role": "img", "aria_label": f"graph: {title}"})
         self._chart.options.update(chart_options(unit))
         self._chart.update()
@@ -112,6 +114,10 @@ class Chart:
         options["legend"]["show"] = several
         options["grid"]["top"] = 40 if several else 12
         options["yAxis"]["min"] = least
+        if self._unit == "B":
+            most = max((value for line in lines.values() for _, value in line), default=0.0)
+            step = byte_step(most)
+            options["yAxis"] |= {"interval": step, "max": step * math.ceil(most / step or 1)}
         self._chart.update()
 
     def hide(self, *, hidden: bool) -> None:
@@ -209,6 +215,15 @@ def series_of(lines: Lines) -> list[dict[str, Any]]:
         }
         for name in sorted(highest)
     ]
+
+
+def byte_step(most: float) -> int:
+    """Return between which sizes an axis has a line: a power of two, so that they are even.
+
+    >>> byte_step(7_100_000) == 2 << 20, byte_step(0)
+    (True, 1)
+    """
+    return 1 << max(math.ceil(math.log2(max(most, 1) / 4)), 0)
 
 
 def chart_options(unit: str) -> dict[str, Any]:

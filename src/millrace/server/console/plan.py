@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import Request
 from fastapi.responses import Response
@@ -23,7 +24,7 @@ from millrace.server.console.parts import (
     skeleton,
     text,
 )
-from millrace.server.console.settings import settings_card
+from millrace.server.console.settings import policy_choice, settings_card
 from millrace.server.console.units import print_number, print_value
 
 KINDS = {
@@ -59,8 +60,9 @@ WORDS = {
     "retain": "history",
     "of": "answers of",
     "keeps": "answers kept",
+    "kept_for": "answers kept for",
 }
-HIDDEN = ("query", "shown", "operator", "text", "columns")
+HIDDEN = ("query", "shown", "feed_kind", "operator", "text", "columns")
 
 
 def add_plan(console: Console) -> None:
@@ -172,10 +174,21 @@ class PlanPage:
             may = self._who.role == "admin" and not self._who.tenant
             if node["kind"] == "stream" and node["properties"]["retain"] and may:
                 _retention(self._live, self._who, node)
+            own = node["kind"] == "feed" and node["properties"]["feed_kind"] != "shared"
+            if own and node["properties"]["policy"] and self._who.role != "reader":
+                policy_choice(self._live, self._who, node["label"], node["properties"]["policy"])
             query = node["properties"].get("shown")
             if query and node["kind"] in ("operator", "feed"):
-                link = text("a", f"Open query {query}", href=self._console.link("/query", query))
-                link.style("display: block; margin-top: 12px")
+                self._link(query, node["properties"]["feed_kind"])
+
+    def _link(self, feed: str, kind: str) -> None:
+        """Lead to the query whose answers these are, or to the list of a template's queries."""
+        words, href = f"Open query {feed}", self._console.link("/query", feed)
+        if kind == "template":
+            words, href = f"Queries of {feed}", self._console.link("/queries")
+            href += f"?search={quote(f'{feed}#', safe='')}"
+        if kind != "shared":
+            text("a", words, href=href).style("display: block; margin-top: 12px")
 
     async def _draw_graph(self) -> None:
         try:

@@ -27,6 +27,7 @@ from millrace.server.console.parts import (
     skeleton,
     text,
 )
+from millrace.server.console.settings import policy_choice
 from millrace.server.console.units import print_number, print_value
 
 SHOWN = 100
@@ -89,6 +90,9 @@ class QueryPage:
                         skeleton(120)
             with card("Properties"):
                 self._values = box("div")
+                may = who.role != "reader" and query.get("kind") == "query"
+                if may and query.get("policy"):
+                    policy_choice(live, who, self._name, query["policy"])
         self._show(query)
         ui.timer(0.1, self._explain, once=True)
 
@@ -203,6 +207,7 @@ def _pairs(query: dict[str, Any]) -> None:
         ("kind", query.get("kind")),
         ("answers go to", query.get("feed")),
         ("owner", query.get("owner") or "operator"),
+        ("answers kept for", query.get("retain")),
         ("results", None if query.get("results") is None else print_number(query["results"])),
         (
             "share of the cost",

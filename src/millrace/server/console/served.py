@@ -131,6 +131,10 @@ class Served:
         """Let a query go on."""
         await self._service.resume(self._of(who), name)
 
+    async def set_policy(self, who: Who, name: str, policy: str) -> None:
+        """Keep retained answers in another way."""
+        await self._service.set_policy(self._of(who), name, policy)
+
     async def drop(self, who: Who, name: str) -> None:
         """Drop a query."""
         await self._service.drop(self._of(who), name)

@@ -15,6 +15,8 @@ NAMES = {
     "trigger": "Trigger",
     "target": "Target of an epoch",
     "rows": "Rows of an epoch",
+    "memory": "Memory budget",
+    "backfill_rows": "Rows of histories",
     "keep_rejected": "Keep late rows and dead letters",
     "spread": "Spread over tasks",
     "shards": "Shards",
@@ -23,6 +25,11 @@ NAMES = {
     "backoff": "Backoff",
     "hops": "Hops of new plans",
     "again": "New plans read again",
+}
+POLICIES = {
+    "lazy": "lazy: each row once, and whose it is",
+    "eager": "eager: as rows of their own",
+    "none": "none: found anew when asked",
 }
 
 
@@ -81,6 +88,25 @@ class Form:
         else:
             self._before.update(changes)
             ui.notify("In force with the next epoch.")
+
+
+def policy_choice(live: Live, who: Who, name: str, policy: str) -> None:
+    """Let the answers of a query, or of a template, be kept in another way."""
+    problem = box("div")
+
+    async def change() -> None:
+        problem.clear()
+        try:
+            await live.asked.set_policy(who, name, chosen.value)
+        except MillraceError as error:
+            with problem:
+                refusal(error)
+        else:
+            ui.notify("In force with the next epoch.")
+
+    chosen = ui.select(POLICIES, value=policy, label="how answers are kept")
+    chosen.props("outlined dense").style("width: 100%; margin-top: 12px")
+    chosen.on_value_change(change)
 
 
 def _field(setting: dict[str, Any]) -> ui.input | ui.select:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from millrace.server.access import Served, Who
 from millrace.server.errors import ErrorBody, responses
-from millrace.server.models import MOST_AT_ONCE, Ids, QueryModel
+from millrace.server.models import MOST_AT_ONCE, Ids, Policy, QueryModel
 
 router = APIRouter(prefix="/v1/queries", tags=["queries"])
 
@@ -40,9 +40,7 @@ class Asked(BaseModel):
     )
     history: str | None = Field(None, description="How much of the past it is to see.")
     partial: bool = Field(False, description="Whether it may see less of it than that.")
-    policy: Literal["eager", "lazy", "none"] | None = Field(
-        None, description="How answers that are retained are kept ready."
-    )
+    policy: Policy | None = Field(None, description="How answers that are retained are kept ready.")
     unbounded: bool = Field(False, description="Whether it may remember more and more.")
 
 
@@ -58,10 +56,15 @@ class Bulk(BaseModel):
     ttl: str | float | None = Field(None, description="For those that are added.")
 
 
-class NewState(BaseModel):
-    """What is to become of a query."""
+class Changed(BaseModel):
+    """What is to become of a query: its state, how its answers are kept, or both."""
 
-    state: Literal["paused", "running"]
+    model_config = ConfigDict(extra="forbid")
+
+    state: Literal["paused", "running"] | None = None
+    policy: Policy | None = Field(
+        None, description="How answers that are retained are kept, from the next epoch on."
+    )
 
 
 @router.get("", responses=responses())
@@ -101,10 +104,15 @@ async def query(query: str, who: Who, service: Served) -> QueryModel:
 
 
 @router.patch("/{query}", responses=responses(404))
-async def change(query: str, body: NewState, who: Who, service: Served) -> QueryModel:
-    """Pause a query, or let it go on."""
-    change = service.pause if body.state == "paused" else service.resume
-    return QueryModel(**asdict(await change(who, query)))
+async def change(query: str, body: Changed, who: Who, service: Served) -> QueryModel:
+    """Pause a query, or let it go on; keep its answers in another way."""
+    who.require("writer")
+    await service.query(who, query)  # a template is none, and must not be changed by mistake
+    if body.policy is not None:
+        await service.set_policy(who, query, body.policy)
+    if body.state is not None:
+        await (service.pause if body.state == "paused" else service.resume)(who, query)
+    return QueryModel(**asdict(await service.query(who, query)))
 
 
 @router.delete("/{query}", status_code=204, responses=responses(404), response_class=Response)

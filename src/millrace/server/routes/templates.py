@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from millrace.server.access import Served, Who
 from millrace.server.answers_http import FORMS, table_response
 from millrace.server.errors import ErrorBody, responses
 from millrace.server.given_rows import BODY, body_table, given_parameters
-from millrace.server.models import ColumnModel, GivenIds, Ids
+from millrace.server.models import ColumnModel, GivenIds, Ids, Policy
 
 router = APIRouter(prefix="/v1/templates", tags=["templates"])
 
@@ -25,6 +25,16 @@ class TemplateModel(BaseModel):
     queries: int
     keep: int
     owner: str
+    retain: str | None = Field(None, description="For how long answers are kept, if for a time.")
+    policy: Policy | None = Field(None, description="How those are kept.")
+
+
+class NewPolicy(BaseModel):
+    """How the answers of a template's queries are to be kept."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    policy: Policy
 
 
 class Templates(BaseModel):
@@ -42,6 +52,15 @@ async def templates(who: Who, service: Served) -> Templates:
 @router.get("/{template}", responses=responses(404))
 async def template(template: str, who: Who, service: Served) -> TemplateModel:
     """Describe a template."""
+    return TemplateModel(**await service.template(who, template))
+
+
+@router.patch("/{template}", responses=responses(404))
+async def change(template: str, body: NewPolicy, who: Who, service: Served) -> TemplateModel:
+    """Keep the answers of its queries in another way, from the next epoch on."""
+    who.require("writer")
+    await service.template(who, template)
+    await service.set_policy(who, template, body.policy)
     return TemplateModel(**await service.template(who, template))
 
 

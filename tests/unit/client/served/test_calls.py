@@ -224,6 +224,26 @@ def test_answers_are_kept_for_a_while(
     assert query.results()["price"].to_pylist() == [2, 3]
 
 
+def test_a_policy_changes_while_answers_come(client: millrace.Client, stream: str) -> None:
+    query = client.query(f"SELECT price FROM {stream}", name=name(), retain="1 hour")
+    template = client.template(
+        name(), f"SELECT price FROM {stream} WHERE price > :low", low="double", retain="1 hour"
+    )
+    template.insert({"low": [0.0]})
+    client.push(stream, rows_at(1.0))
+    until(lambda: len(query.results()), 1)
+
+    query.set_policy("eager")
+    template.set_policy("none")
+    client.push(stream, rows_at(2.0, first=1))
+
+    until(lambda: len(query.results()), 2)
+    until(lambda: len(template.results()), 2)
+    assert (query.info()["policy"], template.info()["policy"]) == ("eager", "none")
+    with pytest.raises(PlanError, match="kept with those of others"):
+        template.query(template.ids()[0]).set_policy("lazy")
+
+
 def test_a_query_is_tried_before_it_stands(client: millrace.Client, stream: str) -> None:
     client.push(stream, rows_at(*range(10)))
     until(lambda: len(client.history(stream)), 10)
