@@ -179,7 +179,7 @@ def _unbounded(reason: str, stream: str) -> PlanError:
         "the query would remember more and more for as long as it runs",
         detail=f"{reason}.",
         hint=f"Give it a window, such as {stream} [RANGE 1 HOUR], or allow it: "
-        "WITH (unbounded = allowed), in Python unbounded=True.",
+        "WITH (unbounded = allowed) before AS, in Python unbounded=True.",
     )
 
 
