@@ -22,7 +22,7 @@ from millrace.testing.family_strategies import Family, members
 from millrace.testing.family_trials import Told, Trial, expected, in_order
 from millrace.testing.oracle.families import Member
 from millrace.testing.pane_strategies import paned_families
-from millrace.testing.relation_worlds import DECLARED, LAST, worlds
+from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
 DRAWN = settings.default.max_examples  # type: ignore[union-attr]
@@ -68,7 +68,7 @@ def test_a_column_that_must_equal_two_things_equals_both() -> None:
     window = Windowed(Source("s"), Window("range", 2, 1), "s")
     counted = Group(Filter(window, Both(*both)), (), (Aggregate("n", "count"),))
     row = dict.fromkeys(DECLARED.streams["s"].names)
-    world = {"s": [(0, {**row, "k": 1}), (1, {**row, "k": 2})], "t": []}, {"r": [], "q": []}
+    world: Worlds = {"s": [(0, {**row, "k": 1}), (1, {**row, "k": 2})], "t": []}, {"r": [], "q": []}
     some = [Member(at + 1, values, 0, END) for at, values in enumerate([(1, 1), (1, 2), (2, 2)])]
 
     for way in WAYS:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from millrace.lang.errors import Span
-from millrace.lang.refusals import only
+from millrace.lang.refusals import keyword, only
 from millrace.lang.relational.aggregates import Calls
 from millrace.lang.relational.context import Environment, Rows
 from millrace.lang.relational.frame import Frame, ungrouped
@@ -75,6 +75,10 @@ def keys_of(
     """Return the keys of GROUP BY, and the rows with the answers of subqueries among them."""
     if group is None:
         return rows, ()
+    if group.args.get("all"):
+        span = keyword("GROUP BY", env.text.source, group)
+        hint = "Name the columns, or write their numbers: GROUP BY 1, 2."
+        raise env.text.fault(span, "GROUP BY ALL is not part of CQL", code="CQL050", hint=hint)
     only(group, env.text.source, "expressions")
     keys: dict[str, Key] = {}
     for node in group.expressions:
@@ -95,13 +99,31 @@ def _meant(node: exp.Expr, items: Sequence[exp.Expr], frame: Frame, env: Environ
     if isinstance(node, exp.Literal) and not node.is_string:
         place = ordinal(node, len(items), "GROUP BY", env)
         return unaliased(items[place - 1])
+    return _aliased(node, items, frame) or node
+
+
+def with_aliases(node: exp.Expr, items: Sequence[exp.Expr], frame: Frame) -> exp.Expr:
+    """Return a condition of HAVING in which aliases stand for what they name."""
+    found = _aliased(node, items, frame)
+    if found is not None:
+        return found.copy()
+    changed = node.copy()
+    for each in list(changed.find_all(exp.Column)):
+        found = _aliased(each, items, frame)
+        if found is not None and each.find_ancestor(exp.Query) is None:
+            each.replace(exp.Paren(this=found.copy()))
+    return changed
+
+
+def _aliased(node: exp.Expr, items: Sequence[exp.Expr], frame: Frame) -> exp.Expr | None:
+    """Return what a name of the select list stands for, if no column has that name."""
     plain = isinstance(node, exp.Column) and node.args.get("table") is None
     if plain and isinstance(node.this, exp.Identifier) and not frame.own(node.this):
         named = [each for each in items if isinstance(each, exp.Alias)]
         hits = matches(node.this, [each.alias for each in named])
         if len(hits) == 1:
             return unaliased(next(each for each in named if each.alias == hits[0]))
-    return node
+    return None
 
 
 def ordinal(node: exp.Literal, n_items: int, clause: str, env: Environment) -> int:
