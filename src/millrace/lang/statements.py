@@ -23,7 +23,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, cast
 
-from sqlglot.tokens import Token
+from sqlglot.tokens import Token, TokenType
 
 from millrace.lang import lexical
 from millrace.lang.clauses import (
@@ -319,7 +319,16 @@ def _update(cursor: Cursor) -> UpdateRows:
 def _assignment(cursor: Cursor) -> tuple[str, Value]:
     name = cursor.name("parameter")
     cursor.expect("=")
-    return name, _marked_value(cursor, name)
+    token, hint = (
+        cursor.token,
+        "Compute the values of Table.rows() in Python, and give them by Table.update.",
+    )
+    if token is not None and token.token_type == TokenType.VAR:
+        cursor.fail("a constant was expected here", hint=hint)
+    found = _marked_value(cursor, name)
+    if cursor.word() not in (",", "WHERE", ""):
+        cursor.fail("SET gives a constant", hint=hint)
+    return name, found
 
 
 def _delete(cursor: Cursor) -> DeleteRows:
