@@ -187,8 +187,16 @@ def test_a_query_without_a_text_is_explained_by_its_plan(script: DryScript) -> N
     assert "plan     duplicate-eliminate\n           seq-window trades [by symbol" in explained
 
 
-def test_an_expanded_query_means_the_same(script: DryScript) -> None:
-    first = told(script, "EXPLAIN SELECT DISTINCT symbol FROM trades")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT DISTINCT symbol FROM trades",
+        "SELECT symbol, count(*) AS n FROM trades [ROWS 9] GROUP BY symbol "
+        "HAVING n > 2 AND n > (SELECT count(*) FROM quotes)",
+    ],
+)
+def test_an_expanded_query_means_the_same(script: DryScript, text: str) -> None:
+    first = told(script, f"EXPLAIN {text}")
     expanded = first.splitlines()[0].removeprefix("query    ")
 
     assert told(script, f"EXPLAIN {expanded}") == first

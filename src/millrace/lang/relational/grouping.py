@@ -102,17 +102,24 @@ def _meant(node: exp.Expr, items: Sequence[exp.Expr], frame: Frame, env: Environ
     return _aliased(node, items, frame) or node
 
 
-def with_aliases(node: exp.Expr, items: Sequence[exp.Expr], frame: Frame) -> exp.Expr:
-    """Return a condition of HAVING in which aliases stand for what they name."""
-    found = _aliased(node, items, frame)
-    if found is not None:
-        return found.copy()
-    changed = node.copy()
-    for each in list(changed.find_all(exp.Column)):
+def spell_out_aliases(having: exp.Having, items: Sequence[exp.Expr], frame: Frame) -> None:
+    """Write what they stand for in place of names of the select list, in HAVING itself.
+
+    Its nodes stay those of the query: what is left out of them is found by which they are.
+    """
+    for each in list(having.find_all(exp.Column)):
         found = _aliased(each, items, frame)
-        if found is not None and each.find_ancestor(exp.Query) is None:
+        if found is not None and not _within_subquery(each, having):
             each.replace(exp.Paren(this=found.copy()))
-    return changed
+
+
+def _within_subquery(node: exp.Expr, outermost: exp.Expr) -> bool:
+    above = node.parent
+    while above is not None and above is not outermost:
+        if isinstance(above, exp.Query):
+            return True
+        above = above.parent
+    return False
 
 
 def _aliased(node: exp.Expr, items: Sequence[exp.Expr], frame: Frame) -> exp.Expr | None:
