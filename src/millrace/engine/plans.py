@@ -105,7 +105,10 @@ def compiled(feed: FeedSpec, catalog: Catalog) -> Plan:
         return known
     schemas = tuple((name, catalog.stream(name).schema) for name in feed.plan.sources)
     tables = tuple((name, catalog.table(name).schema) for name in feed.plan.tables)
-    return catalog.operators.setdefault(feed.number, _compiled(feed.plan, schemas, tables))
+    found = _compiled(feed.plan, schemas, tables)
+    if not feed.number:  # it is only explained: the next one that is has no number either
+        return found
+    return catalog.operators.setdefault(feed.number, found)
 
 
 @lru_cache(maxsize=10_000)

@@ -91,7 +91,12 @@ def _schema(cursor: Cursor, columns: Sequence[Column], first: Span) -> Schema:
 
 
 def _column(cursor: Cursor) -> Column:
-    return Column(cursor.name("column"), type_named(type_text(cursor)))
+    found = Column(cursor.name("column"), type_named(type_text(cursor)))
+    word = cursor.word()
+    if word in ("NOT", "NULL", "DEFAULT", "UNIQUE", "CHECK", "REFERENCES", "GENERATED"):
+        hint = "A column has a name and a type; a table may have a PRIMARY KEY. Leave it out."
+        cursor.fail(f"{word} is not known behind a type", hint=hint)
+    return found
 
 
 def type_text(cursor: Cursor) -> str:

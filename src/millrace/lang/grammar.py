@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from millrace.lang.elsewhere import NODES
 from millrace.lang.errors import LanguageError, quoted
+from millrace.lang.refusals import keyword
 from millrace.lang.trees import CqlWindow, XStream, span_of
 
 _QUERIES = (
@@ -40,11 +42,26 @@ def check_grammar(tree: exp.Expr, source: str) -> None:
     for node in tree.walk():
         if isinstance(node, exp.Select):
             _check_select(node, source)
+        if isinstance(node, exp.Star) and any(node.args.values()):
+            message, hint = "* stands for all columns", "Name those that are meant."
+            raise LanguageError(
+                message, source=source, span=span_of(node), code="CQL050", hint=hint
+            )
+        if type(node) in NODES:
+            raise _said_otherwise(node, source)
         if type(node) not in _KNOWN:
             span = span_of(node)
             raise LanguageError(
                 f'"{quoted(source, span)}" is not understood', source=source, span=span
             )
+
+
+def _said_otherwise(node: exp.Expr, source: str) -> LanguageError:
+    name, hint = NODES[type(node)]
+    span = keyword(name.split(" ...")[0], source, node)
+    return LanguageError(
+        f"{name} is not part of CQL", source=source, span=span, code="CQL050", hint=hint
+    )
 
 
 def _check_select(node: exp.Select, source: str) -> None:

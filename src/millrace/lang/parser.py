@@ -110,6 +110,23 @@ class CqlParser(Parser):
             self._parse_query_modifiers(this)
         return this
 
+    def _parse_limit(
+        self,
+        this: exp.Expr | None = None,
+        top: bool = False,  # noqa: FBT001  sqlglot's
+        skip_limit_token: bool = False,  # noqa: FBT001
+    ) -> exp.Expr | None:
+        """Read LIMIT, or FETCH FIRST n ROWS ONLY, which means the same."""
+        first = self._curr
+        found = super()._parse_limit(this, top, skip_limit_token)
+        if not isinstance(found, exp.Fetch):
+            return found
+        options = found.args.get("limit_options")
+        if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
+            return found
+        count = found.args.get("count") or mark(exp.Literal.number("1"), first, self._prev)
+        return mark(exp.Limit(expression=count), first, self._prev)
+
     def _span_follows(self) -> bool:
         return self._curr.text.upper() == "BEGIN" and self._with_cursor(begins_span)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
@@ -27,11 +28,11 @@ class CqlPrinter(Generator):
 
     def cqlwindow_sql(self, node: CqlWindow) -> str:
         """Print a window with its brackets."""
-        kind, size, slide = node.args["kind"], node.args.get("size"), node.args.get("slide")
+        kind, size = node.args["kind"], node.args.get("size")
         if kind == "NOW":
             return "[NOW]"
         if kind == "BEGIN":
-            return f"[{_span_text(node)}]"
+            return f"[{self.span_text(node)}]"
         show = print_duration if kind == "RANGE" else str
         by = (
             f"PARTITION BY {self.expressions(node, key='by', flat=True)} "
@@ -39,17 +40,36 @@ class CqlPrinter(Generator):
             else ""
         )
         unit = "RANGE" if kind == "RANGE" else "ROWS"
-        sliding = f" SLIDE {show(slide)}" if slide is not None else ""
-        if isinstance(size, exp.Placeholder):
-            shown = self._parameter_size(size, node.args.get("unit") or 1)
-        else:
-            shown = "UNBOUNDED" if size is None else show(size)
-        return f"[{by}{unit} {shown}{sliding}]"
+        shown = "UNBOUNDED"
+        if size is not None:
+            shown = self._length(size, node.args.get("unit"), show)
+        return f"[{by}{unit} {shown}{self._sliding(node, show)}]"
 
-    def _parameter_size(self, size: exp.Placeholder, unit: int) -> str:
-        """Print a parameter, and the unit that it counts."""
-        counted = "" if unit == 1 else f" {print_duration(unit).split()[1]}"
-        return f"{self.placeholder_sql(size)}{counted}"
+    def _sliding(self, node: CqlWindow, show: Callable[[int], str]) -> str:
+        slide = node.args.get("slide")
+        if slide is None:
+            return ""
+        return f" SLIDE {self._length(slide, node.args.get('slide_unit'), show)}"
+
+    def _length(
+        self, length: int | exp.Placeholder, unit: int | None, show: Callable[[int], str]
+    ) -> str:
+        """Print a length, or a parameter and the unit that it counts."""
+        if not isinstance(length, exp.Placeholder):
+            return show(length)
+        counted = "" if unit in (None, 1) else f" {print_duration(unit).split()[1]}"
+        return f"{self.placeholder_sql(length)}{counted}"
+
+    def span_text(self, window: CqlWindow) -> str:
+        """Print BEGIN and END without brackets."""
+        since, until, lag = (window.args.get(each) for each in ("since", "until", "lag"))
+        before = window.args.get("size")
+        if since is None and before:
+            begin = f"NOW - {self._length(before, window.args.get('unit'), print_duration)}"
+        else:
+            begin = _bound_text(since, 0)
+        sliding = self._sliding(window, print_duration)
+        return f"BEGIN {begin} END {_bound_text(until, lag)}{sliding}"
 
     def select_sql(self, node: exp.Select) -> str:
         """Print a SELECT and its BEGIN and END."""
@@ -58,7 +78,7 @@ class CqlPrinter(Generator):
             return super().select_sql(node)
         bare = node.copy()
         bare.set(WINDOW, None)
-        return f"{super().select_sql(bare)} {_span_text(window)}"
+        return f"{super().select_sql(bare)} {self.span_text(window)}"
 
     def dot_sql(self, node: exp.Dot) -> str:
         """Print a path; behind a number its dot stands apart, or it would be a fraction."""
@@ -93,11 +113,6 @@ class CqlPrinter(Generator):
     def placeholder_sql(self, node: exp.Placeholder) -> str:
         """Print a named parameter."""
         return f":{node.name}" if node.this else "?"
-
-
-def _span_text(window: CqlWindow) -> str:
-    since, size, until, lag = (window.args.get(each) for each in ("since", "size", "until", "lag"))
-    return f"BEGIN {_bound_text(since, size)} END {_bound_text(until, lag)}"
 
 
 def _bound_text(instant: int | None, before: int | None) -> str:

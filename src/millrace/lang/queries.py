@@ -14,6 +14,7 @@ from sqlglot.tokens import Token, TokenType
 
 from millrace.lang import lexical
 from millrace.lang.dialect import CQL
+from millrace.lang.elsewhere import hint_at
 from millrace.lang.errors import LanguageError, Span, quoted
 from millrace.lang.grammar import check_grammar
 from millrace.lang.parser import ComplaintError, CqlParser
@@ -165,10 +166,10 @@ def _in_our_words(fault: ComplaintError, source: str, what: str) -> tuple[str, s
     if message.startswith(("Expecting ", "Expected ")):
         wanted = message.split(" ", 1)[1].rstrip(".")
         if len(wanted) < 3:
-            return f'"{wanted}" was expected here', ""
+            return f'"{wanted}" was expected here', hint_at(source, fault.span)
     if not found:
         return f"{what} ends too early", ""
-    return f'"{found}" was not expected here', ""
+    return f'"{found}" was not expected here', hint_at(source, fault.span)
 
 
 def _whole(tokens: list[Token], source: str) -> Span:

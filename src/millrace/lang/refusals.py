@@ -16,6 +16,11 @@ SELECTIONS_ONLY = "This version runs selections: SELECT ... FROM stream [WHERE .
 """The hint of what a selection may not hold; whole CQL may (`lang.relational`)."""
 _NO_ORDER = "A relation has no order, and a stream never ends."
 
+_NO_OVER = (
+    "For all rows of a key, join with a subquery that groups by it; for its last rows, write "
+    "[PARTITION BY key ROWS n]; for the first of all, ORDER BY ... LIMIT n."
+)
+
 _CLAUSES = {
     "with_": "WITH",
     "distinct": "DISTINCT",
@@ -63,10 +68,12 @@ _HINTS: dict[type[exp.Expr], str] = {
     exp.IntDiv: "The quotient of two integers, a / b, is an integer.",
 }
 _AGGREGATES = """
-    any_value approx_count_distinct arg_max arg_min array_agg avg bool_and bool_or corr count
-    count_if covar_pop covar_samp dense_rank first_value group_concat lag last_value lead listagg
-    max max_by median min min_by mode ntile percentile_cont percentile_disc quantile rank row_number
-    stddev stddev_pop stddev_samp string_agg sum var_pop var_samp variance
+    any_value approx_count_distinct approx_percentile approx_quantile arg_max arg_min array_agg avg
+    bool_and bool_or collect_list collect_set corr count count_distinct count_if covar_pop
+    covar_samp dense_rank every first_value group_concat lag last_value lead listagg max max_by
+    median min min_by mode ntile percentile_cont percentile_disc quantile quantile_cont
+    quantile_disc rank row_number stddev stddev_pop stddev_samp stdev string_agg sum var_pop
+    var_samp variance
 """
 AGGREGATES = frozenset(_AGGREGATES.split())
 
@@ -90,7 +97,7 @@ def node_refused(node: exp.Expr, source: str) -> LanguageError:
             hint="Put it around the whole select list, or around the whole query.",
         )
     if isinstance(node, exp.Window):
-        return _never("OVER", source, span)
+        return _never("OVER", source, span, _NO_OVER)
     name = _NODES.get(type(node))
     if name is None:
         return LanguageError(
@@ -132,7 +139,8 @@ def _clause(node: exp.Expr, key: str, value: object, source: str) -> LanguageErr
     first = value[0] if isinstance(value, list) else value
     where = first if isinstance(first, exp.Expr) else node
     if key in _NEVER:
-        return _never(_NEVER[key], source, keyword(_NEVER[key], source, where))
+        hint = (_NO_OVER,) if key in ("qualify", "windows") else ()
+        return _never(_NEVER[key], source, keyword(_NEVER[key], source, where), *hint)
     if key == "joins" and not re.search("join", source[: span_of(where).stop], re.IGNORECASE):
         return _not_yet("a join", source, span_of(where), SELECTIONS_ONLY)
     if key in _CLAUSES:
@@ -145,14 +153,16 @@ def _clause(node: exp.Expr, key: str, value: object, source: str) -> LanguageErr
     )
 
 
-def _never(name: str, source: str, span: Span) -> LanguageError:
+def _never(
+    name: str, source: str, span: Span, hint: str = "Sort or cut where the answers are read."
+) -> LanguageError:
     return LanguageError(
         f"{name} is not part of CQL",
         source=source,
         span=span,
         code="CQL050",
         detail=_NO_ORDER,
-        hint="Sort or cut where the answers are read.",
+        hint=hint,
     )
 
 

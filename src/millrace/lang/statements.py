@@ -23,7 +23,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, cast
 
-from sqlglot.tokens import Token
+from sqlglot.tokens import Token, TokenType
 
 from millrace.lang import lexical
 from millrace.lang.clauses import (
@@ -71,6 +71,10 @@ from millrace.plan.nearest import nearest
 
 _LISTINGS = ("STREAMS", "QUERIES", "TEMPLATES", "SINKS", "FAMILIES", "TABLES", "VIEWS")
 _KINDS = ("STREAM", "QUERY", "TEMPLATE", "SINK", "TABLE", "VIEW")
+_CREATED = (
+    "A view is computed where it is read; what CREATE QUERY names keeps its answers.",
+    "Write DROP first; to declare the same again changes nothing.",
+)
 _FAN_OUTS = ("ROWS", "COUNTS", "SETS")
 
 
@@ -142,6 +146,9 @@ def _one_of(cursor: Cursor, words: tuple[str, ...]) -> str:
 
 
 def _create(cursor: Cursor) -> Statement:
+    word = cursor.word()
+    if word in ("OR", "MATERIALIZED", "TEMPORARY", "TEMP"):
+        cursor.fail(f"CREATE has no {word}", hint=_CREATED[word == "OR"])
     match _one_of(cursor, ("STREAM", "TABLE", "VIEW", "QUERY", "SINK")):
         case "stream":
             return _create_stream(cursor)
@@ -155,8 +162,16 @@ def _create(cursor: Cursor) -> Statement:
             return _create_template(cursor) if cursor.accept("TEMPLATE") else _create_query(cursor)
 
 
+def _new_name(cursor: Cursor, kind: str) -> str:
+    """Read the name of what is created."""
+    if cursor.word() == "IF":
+        hint = "Leave IF NOT EXISTS out: to declare the same again changes nothing."
+        cursor.fail("CREATE has no IF NOT EXISTS", hint=hint)
+    return cursor.name(kind)
+
+
 def _create_stream(cursor: Cursor) -> CreateStream:
-    name, columns = cursor.name("stream"), schema(cursor)
+    name, columns = _new_name(cursor, "stream"), schema(cursor)
     found: dict[str, Any] = {}
     while not cursor.accept("FROM"):
         word, span = cursor.word(), cursor.span
@@ -195,7 +210,7 @@ _STREAM_CLAUSES: dict[str, Callable[[Cursor], Any]] = {
 
 
 def _create_sink(cursor: Cursor) -> CreateSink:
-    name = cursor.name("sink")
+    name = _new_name(cursor, "sink")
     queries: tuple[str, ...] | None = None
     if cursor.accept("FOR") and not cursor.accept("ALL"):
         queries = cursor.listed(lambda: cursor.name("query"))
@@ -207,7 +222,7 @@ def _create_sink(cursor: Cursor) -> CreateSink:
 
 
 def _create_query(cursor: Cursor) -> CreateQuery:
-    name = cursor.name("query")
+    name = _new_name(cursor, "query")
     into = cursor.name("feed") if cursor.accept("INTO") else None
     given, unbounded = query_options(cursor)
     cursor.expect("AS")
@@ -215,7 +230,7 @@ def _create_query(cursor: Cursor) -> CreateQuery:
 
 
 def _create_template(cursor: Cursor) -> CreateTemplate:
-    name = cursor.name("template")
+    name = _new_name(cursor, "template")
     seen = set[str]()
     parameters = cursor.wrapped(lambda: _parameter(cursor, seen))
     given, unbounded = query_options(cursor)
@@ -233,14 +248,17 @@ def _parameter(cursor: Cursor, seen: set[str]) -> tuple[str, str]:
 
 
 def _create_table(cursor: Cursor) -> CreateTable:
-    name = cursor.name("table")
+    name = _new_name(cursor, "table")
+    if cursor.word() == "AS":
+        hint = "Declare its columns and insert rows, or write CREATE VIEW name AS SELECT ..."
+        cursor.fail("a table is not made of a query", hint=hint)
     columns, key = keyed_schema(cursor)
     source = connector(cursor, "source") if cursor.accept("FROM") else None
     return CreateTable(name, columns, key, source)
 
 
 def _create_view(cursor: Cursor) -> CreateView:
-    name = cursor.name("view")
+    name = _new_name(cursor, "view")
     columns = cursor.names("column") if cursor.word() == "(" else ()
     cursor.expect("AS")
     return CreateView(name, rest_as_query(cursor), columns)
@@ -259,7 +277,9 @@ def _insert(cursor: Cursor) -> InsertRows | InsertFile:
     if cursor.accept("FROM"):
         return InsertFile(name, cursor.text("the path of a file"))
     columns = cursor.names("parameter") if cursor.word() == "(" else ()
-    cursor.expect("VALUES")
+    if not cursor.accept("VALUES"):
+        hint = "Write VALUES (...), (...), or FROM 'file'; rows of a query are given from Python."
+        cursor.fail('"VALUES" was expected here', hint=hint)
     return InsertRows(name, _rows(cursor, len(columns)), columns)
 
 
@@ -299,7 +319,16 @@ def _update(cursor: Cursor) -> UpdateRows:
 def _assignment(cursor: Cursor) -> tuple[str, Value]:
     name = cursor.name("parameter")
     cursor.expect("=")
-    return name, _marked_value(cursor, name)
+    token, hint = (
+        cursor.token,
+        "Compute the values of Table.rows() in Python, and give them by Table.update.",
+    )
+    if token is not None and token.token_type == TokenType.VAR:
+        cursor.fail("a constant was expected here", hint=hint)
+    found = _marked_value(cursor, name)
+    if cursor.word() not in (",", "WHERE", ""):
+        cursor.fail("SET gives a constant", hint=hint)
+    return name, found
 
 
 def _delete(cursor: Cursor) -> DeleteRows:
@@ -328,8 +357,10 @@ def _explain(cursor: Cursor) -> Explain | DryRun:
         history = cursor.duration("OVER") if cursor.accept("OVER") else None
         return DryRun(rest_as_query(cursor), history)
     analyze = cursor.accept("ANALYZE")
-    if cursor.accept("QUERY"):
+    if cursor.accept("QUERY") or cursor.accept("TEMPLATE"):
         return Explain(cursor.name("query"), analyze)
+    if len(cursor.tokens) == cursor.index + 1 and cursor.word() not in FIRST_WORDS:
+        cursor.fail("a query was expected here", hint="To name one, write EXPLAIN QUERY name.")
     return Explain(rest_as_query(cursor), analyze)
 
 

@@ -21,7 +21,7 @@ WINDOW = "cql_window"
 class CqlWindow(exp.Expression):
     """`[kind ...]`: sizes and slides are whole numbers, of rows or of microseconds.
 
-    A size may also be a parameter; that of a range counts a `unit` of so many microseconds.
+    They may also be parameters; those of a range count units of so many microseconds.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -29,6 +29,7 @@ class CqlWindow(exp.Expression):
         "size": False,  # without one it is unbounded
         "unit": False,
         "slide": False,
+        "slide_unit": False,
         "by": False,
         "since": False,  # BEGIN, as an instant; else its distance from now is the size
         "until": False,  # END, as an instant

@@ -2,9 +2,9 @@
 
     [NOW]  [ROWS UNBOUNDED SLIDE m]  [ROWS n SLIDE m]  [PARTITION BY a, b ROWS n SLIDE m]
     [RANGE UNBOUNDED SLIDE 1 hour]  [RANGE 10 minutes SLIDE 1 minute]  [RANGE INTERVAL '10' MINUTE]
-    [BEGIN TIMESTAMP '2024-05-01' END NOW]  [BEGIN NOW - 1 hour END NOW - 5 minutes]
+    [BEGIN TIMESTAMP '2024-05-01' END NOW]  [BEGIN NOW - 1 hour END NOW - 5 minutes SLIDE 1 minute]
 
-In a template n and the duration may be parameters: [ROWS :n], [RANGE :w minutes].
+In a template sizes and slides may be parameters: [ROWS :n], [RANGE :w minutes SLIDE :l seconds].
 A number without a unit counts microseconds, and 10,000 may have its comma. The words are not
 reserved: outside the brackets they are names. BEGIN and END may also stand behind a query, without
 brackets, and are then the window of every stream of its FROM that has none.
@@ -13,7 +13,7 @@ brackets, and are then the window of every stream of its FROM that has none.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import TypeAlias, cast
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
@@ -23,8 +23,12 @@ from millrace.lang.cursor import Cursor
 from millrace.lang.errors import quoted
 from millrace.lang.trees import CqlWindow, mark
 
+Length: TypeAlias = tuple[int | exp.Placeholder | None, int | None]
+"""How long something is, and the unit that a parameter counts."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_NOTHING = None, None
 _BOUND = "Write NOW, NOW - duration or TIMESTAMP '...'."
 
 
@@ -61,16 +65,25 @@ def begins_span(cursor: Cursor) -> bool:
 
 
 def _span_words(cursor: Cursor) -> CqlWindow:
-    since, size = _bound(cursor, "BEGIN")
-    cursor.expect("END")
-    until, lag = _bound(cursor, "END")
-    return CqlWindow(kind="BEGIN", since=since, size=size, until=until, lag=lag)
+    since, (size, unit) = _bound(cursor, "BEGIN")
+    if not cursor.accept("END"):
+        cursor.fail('"END" was expected here', hint="Write BEGIN ... END NOW.")
+    until, (lag, _) = _bound(cursor, "END")
+    slide, slide_unit = _slide(cursor)
+    return CqlWindow(
+        kind="BEGIN", since=since, size=size, unit=unit, until=until, lag=lag, slide=slide,
+        slide_unit=slide_unit,
+    )  # fmt: skip
 
 
-def _bound(cursor: Cursor, word: str) -> tuple[int | None, int | None]:
+def _bound(cursor: Cursor, word: str) -> tuple[int | None, Length]:
     """Read an end of a span: an instant, or how long before now it is; the other one is None."""
     if cursor.accept("NOW"):
-        return None, cursor.duration(word, ticks=True) if cursor.accept("-") else 0
+        if cursor.word() == "+":
+            cursor.fail(f"{word} is after now", hint=_BOUND, code="CQL014")
+        if not cursor.accept("-"):
+            return None, (0, None)
+        return None, _duration(cursor, word, lasting=word == "BEGIN")
     first = cursor.span
     typed = cursor.accept("TIMESTAMP")
     token = cursor.token
@@ -78,7 +91,7 @@ def _bound(cursor: Cursor, word: str) -> tuple[int | None, int | None]:
         if not token.text.isdecimal() or int(token.text) > _LAST:
             cursor.fail(f"{word} must be an instant", hint=_BOUND)
         cursor.index += 1
-        return int(token.text), None
+        return int(token.text), _NOTHING
     if token is None or token.token_type != TokenType.STRING:
         cursor.fail(f"an instant was expected behind {word}", hint=_BOUND)
     cursor.index += 1
@@ -89,32 +102,46 @@ def _bound(cursor: Cursor, word: str) -> tuple[int | None, int | None]:
         message = f"{quoted(cursor.source, span)} {cause}"
         cursor.fail(message, span=span, code="CQL032", hint=hint_for("timestamp"))
     assert isinstance(instant, datetime)
-    return (instant - _EPOCH) // timedelta(microseconds=1), None
+    return (instant - _EPOCH) // timedelta(microseconds=1), _NOTHING
 
 
 def _window_words(cursor: Cursor) -> CqlWindow:
     if cursor.accept("NOW"):
+        if cursor.word() == "SLIDE":
+            hint = "Write RANGE and how much it shows: RANGE 10 seconds SLIDE 10 seconds."
+            cursor.fail("the window NOW does not slide", hint=hint)
         return CqlWindow(kind="NOW")
     if cursor.accept("BEGIN"):
         return _span_words(cursor)
     if cursor.accept("RANGE"):
-        named = _parameter(cursor)
-        size: int | exp.Placeholder | None = named
-        if named is None and not cursor.accept("UNBOUNDED"):
-            size = cursor.duration("RANGE", ticks=True)
-        unit = None if named is None else cursor.unit()
-        slide = cursor.duration("SLIDE", ticks=True) if cursor.accept("SLIDE") else None
-        return CqlWindow(kind="RANGE", size=size, slide=slide, unit=unit)
+        size, unit = _NOTHING if cursor.accept("UNBOUNDED") else _duration(cursor, "RANGE")
+        slide, slide_unit = _slide(cursor)
+        return CqlWindow(kind="RANGE", size=size, slide=slide, unit=unit, slide_unit=slide_unit)
     by = cursor.listed(lambda: _window_column(cursor)) if cursor.accept("PARTITION BY") else None
     if not cursor.accept("ROWS"):
         message = '"ROWS" was expected here' if by else "a window was expected here"
-        cursor.fail(message, hint="Write NOW, ROWS n, RANGE duration or PARTITION BY c ROWS n.")
+        hint = "Write NOW, ROWS n, RANGE duration, PARTITION BY c ROWS n or BEGIN ... END ..."
+        if by and cursor.word() == "RANGE":
+            hint = "A range holds the same rows with and without a partition: leave it out."
+        cursor.fail(message, hint=hint)
     size = None
     if not cursor.accept("UNBOUNDED"):
         size = _parameter(cursor) or cursor.integer("ROWS")
-    slide = cursor.integer("SLIDE") if cursor.accept("SLIDE") else None
+    slide = (_parameter(cursor) or cursor.integer("SLIDE")) if cursor.accept("SLIDE") else None
     kind = "PARTITION" if by else "ROWS"
     return CqlWindow(kind=kind, size=size, slide=slide, by=list(by) if by else None)
+
+
+def _slide(cursor: Cursor) -> Length:
+    return _duration(cursor, "SLIDE") if cursor.accept("SLIDE") else _NOTHING
+
+
+def _duration(cursor: Cursor, word: str, *, lasting: bool = True) -> Length:
+    """Read a duration, or a parameter and the unit that it counts, where it may be one."""
+    named = _parameter(cursor) if lasting else None
+    if named is None:
+        return cursor.duration(word, ticks=True), None
+    return named, cursor.unit()
 
 
 def _parameter(cursor: Cursor) -> exp.Placeholder | None:

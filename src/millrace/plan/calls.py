@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from millrace.errors import PlanError, UnknownNameError
 from millrace.plan.expressions import Call, Expression, Literal
+from millrace.plan.foreign_functions import INSTEAD
 from millrace.plan.nearest import nearest
 from millrace.plan.patterns import FORMATS, LONGEST, format_fault, regex_fault
 from millrace.plan.signatures import IN_UNITS, SIGNATURES, UNITS
@@ -28,8 +29,8 @@ def call_type(node: Call, types: Sequence[pa.DataType], functions: Functions) ->
     if signature is None:
         raise UnknownNameError(
             f'function "{node.function}" does not exist',
-            detail=f"The registered functions are {', '.join(functions) or 'none'}.",
-            hint=f"{nearest(node.function, [*functions, *SIGNATURES])} {_REGISTER}".strip(),
+            detail=f"The registered functions are {', '.join(functions)}." if functions else "",
+            hint=INSTEAD.get(node.function) or _like(node.function, functions),
         )
     if not signature.accepts(types):
         given = ", ".join(map(shown, types))
@@ -39,6 +40,10 @@ def call_type(node: Call, types: Sequence[pa.DataType], functions: Functions) ->
         )
     check_constants(node)
     return signature.returns(types)
+
+
+def _like(name: str, functions: Functions) -> str:
+    return f"{nearest(name, [*functions, *SIGNATURES])} {_REGISTER}".strip()
 
 
 def check_constants(node: Call) -> None:

@@ -107,19 +107,21 @@ def _both(left: Extent, right: Extent) -> Extent:
 
 def _windowed(node: Windowed, rates: Rates) -> Extent:
     window, name = node.window, _name(node.stream)
-    if window.size is not None and not isinstance(window.size, int):
-        return Extent(f"rows of {name} [{window_text(window)}] of each query", ends=True)
-    if window.kind == "rows" and window.size is not None:
+    size, slide = window.size, window.slide or 0
+    if not isinstance(size, int | None) or not isinstance(slide, int):
+        words = f"rows of {name} [{window_text(window)}] of each query"
+        return Extent(words, ends=size is not None)
+    if window.kind == "rows" and size is not None:
         each = f" for each {', '.join(window.by)}" if window.by else ""
-        last = "last row" if window.size == 1 else f"last {window.size:,} rows"
-        return Extent(f"{last} of {name}{each}", None if each else window.size)
+        last = "last row" if size == 1 else f"last {size:,} rows"
+        return Extent(f"{last} of {name}{each}", None if each else size)
     if window.since is not None or window.until is not None:
-        return Extent(f"rows of {name} [{window_text(window)}]", ends=window.size is not None)
-    if window.size is None:
+        return Extent(f"rows of {name} [{window_text(window)}]", ends=size is not None)
+    if size is None:
         return Extent(f"rows of {name} since the query began")
-    if window.size == 0:
+    if size == 0:
         return Extent(f"rows of {name} of one instant", ends=True)
-    span = window.size + (window.slide or 0) + window.lag
+    span = size + slide + window.lag
     found = f"rows of {name} of the last {print_duration(span)}"
     rate = rates.get(name)
     return Extent(found, None if rate is None else rate * span / SECOND, ends=True)

@@ -176,8 +176,7 @@ class Families:
         stream = self._told(node.stream if isinstance(node.stream, StreamOf) else self._now(node))
         keys = [each for each in self._keys(Level.QUERY) if each != _QUERY_BIRTH]
         window = _parted(node.window, keys)
-        if window.size is not None and not isinstance(window.size, int):
-            window = replace(window, size=of_columns(window.size))
+        window = replace(window, size=_of_query(window.size), slide=_of_query(window.slide))
         names = column_names(node, self.declared)
         key = _prime(_QUERY_KEY)
         found = _project(
@@ -307,6 +306,11 @@ def _parted(window: Window, keys: Sequence[str]) -> Window:
     if window.kind != "rows" or (window.size is None and window.slide is None):
         return window
     return replace(window, by=(*keys, *window.by))
+
+
+def _of_query(length: int | Expression | None) -> int | Expression | None:
+    """Return a length of a window that a query's row says, if it is computed."""
+    return length if length is None or isinstance(length, int) else of_columns(length)
 
 
 def _equates_columns(node: Expression) -> bool:

@@ -46,9 +46,12 @@ def _horizon_of_window(node: Windowed) -> int | None:
         if below is None:
             return None
         before = below + 1  # what a stream tells is new against the instant before
-    if window.kind != "range" or not isinstance(window.size, int) or window.since is not None:
+    size, slide = window.size, window.slide or 0
+    if not isinstance(size, int) or not isinstance(slide, int):
         return None
-    return before + window.size + 1 + (window.slide or 0)
+    if window.kind != "range" or window.since is not None:
+        return None
+    return before + size + 1 + slide
 
 
 def remembered_rows(plan: Relation | Stream) -> Iterator[str]:

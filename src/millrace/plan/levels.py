@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -22,12 +22,12 @@ from millrace.plan.expressions import (
     Arithmetic,
     Column,
     Expression,
-    Literal,
     Parameter,
     walk,
 )
+from millrace.plan.expressions import Literal as Constant
 from millrace.plan.fold import fold, rebuilt
-from millrace.plan.relations import Relation, Source, Stream, Window, Windowed
+from millrace.plan.relations import Relation, Source, Stream, Windowed
 from millrace.plan.scopes import inputs, own_expressions, relations_in
 from millrace.schema import Column as Field
 from millrace.schema import Schema
@@ -81,8 +81,7 @@ def level_of(node: Relation) -> Level:
 
 
 def _level_of_window(node: Windowed) -> Level:
-    size = node.window.size
-    if size is not None and not isinstance(size, int):
+    if node.window.computed:
         return Level.QUERY
     if isinstance(node.stream, Source):
         return Level.BIRTH
@@ -108,28 +107,43 @@ def of_columns(node: Expression) -> Expression:
 def parameters_in(plan: Relation | Stream) -> Iterator[int]:
     """Yield the numbers of the parameters that a plan names."""
     for node in relations_in(plan):
-        size = node.window.size if isinstance(node, Windowed) else None
-        sizes = [] if size is None or isinstance(size, int) else [size]
-        for value in (*own_expressions(node), *sizes):
+        lengths = node.window.computed if isinstance(node, Windowed) else []
+        for value in (*own_expressions(node), *lengths):
             yield from (each.number for each in walk(value) if isinstance(each, Parameter))
 
 
-def sizes_in(plan: Relation | Stream) -> Iterator[tuple[str, int, int]]:
-    """Yield the parameters of a family's plan that are sizes of windows, and their bounds.
+class Length(NamedTuple):
+    """A parameter of a family's plan that is a length of a window; the bounds are included.
 
-    A parameter, or what stands for it in a plan that is joined with queries, is named by its column
-    in the table of queries; the bounds are included.
+    It is named by its column in the table of queries, or by what stands for that.
     """
+
+    name: str
+    what: Literal["size", "slide"]
+    least: int
+    greatest: int
+
+
+def lengths_in(plan: Relation | Stream) -> Iterator[Length]:
+    """Yield the parameters of a family's plan that are sizes and slides of windows."""
     for node in relations_in(plan):
-        match node:
-            case Windowed(_, Window(kind, Column(name))):
-                unit = 1
-            case Windowed(_, Window(kind, Arithmetic("*", Column(name), Literal(int(unit))))):
-                pass
-            case Windowed(_, Window(kind, Parameter(number))):
-                name, unit = f"p{number}", 1
-            case Windowed(_, Window(kind, Arithmetic("*", Parameter(number), Literal(int(unit))))):
-                name = f"p{number}"
-            case _:
-                continue
-        yield name.removeprefix(f"{QUERIES_AS}."), int(kind == "rows"), GREATEST_SIZE // unit
+        if isinstance(node, Windowed):
+            window = node.window
+            if (found := _length(window.size)) is not None:
+                least = int(window.kind == "rows")
+                yield Length(found[0], "size", least, GREATEST_SIZE // found[1])
+            if (found := _length(window.slide)) is not None:
+                yield Length(found[0], "slide", 1, GREATEST_SIZE // found[1])
+
+
+def _length(value: int | Expression | None) -> tuple[str, int] | None:
+    """Return the parameter that a length is computed by, and the unit that it counts."""
+    match value:
+        case Arithmetic("*", Column() | Parameter() as named, Constant(int(unit))):
+            pass
+        case Column() | Parameter() as named:
+            unit = 1
+        case _:
+            return None
+    name = f"p{named.number}" if isinstance(named, Parameter) else named.name
+    return name.removeprefix(f"{QUERIES_AS}."), unit

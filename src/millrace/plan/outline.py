@@ -136,10 +136,10 @@ def window_text(window: Window) -> str:
         return "now"
     show = print_duration if window.kind == "range" else str
     parts = [f"by {', '.join(window.by)}"] if window.by else []
-    if window.size is not None:
-        size = show(window.size) if isinstance(window.size, int) else term_text(window.size)
-        parts.append(f"{window.kind} {size}")
-    parts += [f"slide {show(window.slide)}"] if window.slide is not None else []
+    for what, length in ((window.kind, window.size), ("slide", window.slide)):
+        if length is not None:
+            shown = show(length) if isinstance(length, int) else term_text(length)
+            parts.append(f"{what} {shown}")
     parts += [f"since {window.since}"] if window.since is not None else []
     parts += [f"until {window.until}"] if window.until is not None else []
     parts += [f"lag {print_duration(window.lag)}"] if window.lag else []

@@ -51,7 +51,8 @@ class Window:
     order, of each value of `by` if given; with a `slide` of m as they stood when the number of
     elements was last a multiple of m. A size of None has no bound; [NOW] is a range of 0.
 
-    In a family a size may be computed: of a query's parameters, or of columns of each element.
+    In a family the size and the slide may be computed: of a query's parameters, or of columns of
+    each element.
 
     A range may also be fixed at its ends, as PSoup's BEGIN and END are: of all elements it sees
     those from the instant `since` on, up to the instant `until`, and only when they are `lag` old.
@@ -59,11 +60,17 @@ class Window:
 
     kind: WindowKind
     size: int | Expression | None = None
-    slide: int | None = None
+    slide: int | Expression | None = None
     by: tuple[str, ...] = ()
     since: int | None = None
     until: int | None = None
     lag: int = 0
+
+    @property
+    def computed(self) -> list[Expression]:
+        """What the size and the slide are computed by, if they are."""
+        lengths = (self.size, self.slide)
+        return [each for each in lengths if each is not None and not isinstance(each, int)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ def check_window(window: Window, schema: Schema) -> None:
     """Refuse a window over a stream of these columns that does not fit, and say why."""
     for name in window.by:
         _require_column(name, schema)
-    if window.slide is not None and window.slide < 1:
+    if isinstance(window.slide, int) and window.slide < 1:
         raise PlanError(f"the slide of the window is {window.slide}", hint="Slide by 1 or more.")
     if window.kind == "rows":
         _check_rows(window)

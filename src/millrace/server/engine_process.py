@@ -34,6 +34,7 @@ def run_engine(options: ServerOptions, stopping: threading.Event | None = None) 
     with ExitStack() as stack:
         backend: object = LoopBackend() if options.local else _spark(options, stack)
         session = Session(options.root, spark=backend, settings=Settings(**options.settings))
+        session.reads_queries = False
         stack.callback(session.close, drain=DRAIN_SECONDS)
         for name, (function, returns) in read_functions(options.functions).items():
             session.function(name, function, returns=returns)

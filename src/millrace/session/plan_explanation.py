@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from millrace.session.session import Session
 
 _WIDTH = 9  # of the word before each line
+_REFUSED = ": refused, unless it is created WITH (unbounded = allowed)"
 
 
 def explain_relation(session: Session, bound: BoundRelation) -> str:
@@ -78,7 +79,8 @@ def _lines(
         yield f"table    {name}: its changes take effect where a slab begins"
     yield _block("stores", store_lines(session, feed))
     for growth in growths(_shown(feed.plan, None) if bound is None else bound.plan):
-        yield f"grows    {growth.reason}"
+        refused = growth.grows == "with rows" and not feed.number
+        yield f"grows    {growth.reason}{_REFUSED if refused else ''}"
     yield f"results  {_results(session, feed.plan)}"
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -29,11 +29,15 @@ from millrace.plan.scopes import expressions_within, relations_in
 from millrace.plan.stages import Staging
 from millrace.plan.unnest import Unnesting
 from millrace.schema import type_name
+from millrace.session.standing_views import standing_views
 
 if TYPE_CHECKING:
     from millrace.lang.queries import Parsed
     from millrace.lang.relational.bound import BoundRelation, View
     from millrace.session.session import Session
+
+
+Bound = TypeVar("Bound")
 
 
 def planned_feed(
@@ -132,15 +136,16 @@ def declared_in(session: Session) -> Declared:
 
 
 def bound_relation(
-    query: str | Parsed, session: Session, parameters: Mapping[str, str] | None = None
+    query: str | Parsed,
+    session: Session,
+    parameters: Mapping[str, str] | None = None,
+    *,
+    queries: bool = True,
 ) -> BoundRelation:
-    """Return the plan of a query over the streams, tables and views of a session."""
+    """Return the plan of a query over the streams, tables, views and `queries` of a session."""
     from millrace.lang.relational.bound import bind_relational  # noqa: PLC0415  slow to import
 
-    views, times = views_in(session), times_in(session)
-    return bind_relational(
-        query, declared_in(session), views=views, times=times, parameters=parameters
-    )
+    return _bound(bind_relational, query, session, parameters, queries=queries)
 
 
 def bound_any(
@@ -149,8 +154,31 @@ def bound_any(
     """Return a query of a session as a selection if it is one, else as a plan."""
     from millrace.lang.relational.bound import bind_any  # noqa: PLC0415  slow to import
 
-    views, times = views_in(session), times_in(session)
-    return bind_any(query, declared_in(session), views=views, times=times, parameters=parameters)
+    return _bound(bind_any, query, session, parameters)
+
+
+def _bound(
+    bind: Callable[..., Bound],
+    query: str | Parsed,
+    session: Session,
+    parameters: Mapping[str, str] | None,
+    *,
+    queries: bool = True,
+) -> Bound:
+    """Bind a query; what is no stream, table or view may be a standing query."""
+    from millrace.lang.errors import LanguageError  # noqa: PLC0415  slow to import
+
+    declared, times, views = declared_in(session), times_in(session), views_in(session)
+    try:
+        return bind(query, declared, views=views, times=times, parameters=parameters)
+    except LanguageError as refused:
+        more = {}
+        if refused.code == "CQL001" and queries and session.reads_queries:
+            more = standing_views(session, query, views)
+        if not more:
+            raise
+        views = {**views, **more}
+    return bind(query, declared, views=views, times=times, parameters=parameters)
 
 
 def times_in(session: Session) -> dict[str, str]:
@@ -179,7 +207,7 @@ def _unbounded(reason: str, stream: str) -> PlanError:
         "the query would remember more and more for as long as it runs",
         detail=f"{reason}.",
         hint=f"Give it a window, such as {stream} [RANGE 1 HOUR], or allow it: "
-        "WITH (unbounded = allowed), in Python unbounded=True.",
+        "WITH (unbounded = allowed) before AS, in Python unbounded=True.",
     )
 
 

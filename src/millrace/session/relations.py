@@ -61,7 +61,7 @@ def declare_view(
                 hint="Drop it first, or choose another name.",
             )
         return
-    bound = bound_relation(query, session)
+    bound = bound_relation(query, session, queries=False)  # which may be dropped
     if columns and len(columns) != len(bound.schema.names):
         raise SchemaError(
             f'view "{name}" names {len(columns)} columns and its query has '

@@ -95,6 +95,7 @@ class Session(OpenRoot):
         self._functions: dict[str, Function] = {}
         self._function_types: dict[str, pa.DataType] = {}
         self._registration = Registration(self)
+        self.reads_queries = True  # by name, in FROM; a server says no: they may be of others
         self.engine.functions = self._function_types
 
     def function(self, name: str, function: Callable[..., pa.Array], *, returns: str) -> None:

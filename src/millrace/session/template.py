@@ -22,7 +22,7 @@ from millrace.engine.feeds import Family, FeedSpec
 from millrace.engine.given_rows import Rows, table_of
 from millrace.errors import PlanError, SchemaError
 from millrace.plan.bind import nearest
-from millrace.plan.levels import sizes_in
+from millrace.plan.levels import lengths_in
 from millrace.plan.nodes import Selection
 from millrace.reading.window import Instant
 from millrace.schema import MISFITS
@@ -230,7 +230,7 @@ class Template:
                 )
             columns.append(fitted(_one(given.column(name)), name, kind, self.name))
             assert columns[at].null_count == 0, "NULL is refused"
-            require_sizes(columns[at], name, self.feed)
+            require_lengths(columns[at], name, self.feed)
         names = [f"p{at}" for at in range(len(columns))]
         return pa.RecordBatch.from_arrays(columns, names=names)
 
@@ -268,19 +268,20 @@ def fitted(values: pa.Array, name: str, kind: str, template: str) -> pa.Array:
     return found
 
 
-def require_sizes(values: pa.Array, name: str, feed: FeedSpec) -> None:
-    """Refuse values of a parameter that no window can have for its size."""
+def require_lengths(values: pa.Array, name: str, feed: FeedSpec) -> None:
+    """Refuse values of a parameter that no window can have for its size or its slide."""
     place = f"p{[each for each, _ in feed.parameters].index(name)}"
     for stream in () if feed.plan is None else feed.plan.told:
-        for named, least, greatest in sizes_in(stream):
-            if named != place:
+        for length in lengths_in(stream):
+            if length.name != place:
                 continue
+            least, greatest = length.least, length.greatest
             strange = pc.or_(pc.less(values, least), pc.greater(values, greatest))
             row = pc.index(strange, value=True).as_py()
             if row >= 0:
                 raise PlanError(
                     f'parameter "{name}" of row {row + 1} is {values[row]}',
-                    detail="It is the size of a window.",
+                    detail=f"It is the {length.what} of a window.",
                     hint=f"Take a number from {least} to {greatest}.",
                     node=ValueAt(row, name),
                 )

@@ -25,9 +25,12 @@ def unknown(session: Session, what: str, name: str) -> UnknownNameError:
         detail = f'"{name}" is a {other}.'
     else:
         detail = there_are(_PLURALS[what], known)
+    hint = nearest(name, list(islice(known, MOST_COMPARED)))
+    if what == "template" and name in session.engine.registry.catalog.streams:
+        detail, hint = f'"{name}" is a stream.', "Its rows come from its source."
     return UnknownNameError(
         f'{what} "{name}" does not exist',
         detail=detail,
-        hint=nearest(name, list(islice(known, MOST_COMPARED))),
+        hint=hint,
         node=(what, name),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
@@ -11,20 +13,26 @@ from hypothesis import strategies as st
 from millrace.plan.expressions import Expression, Literal, Parameter, walk
 from millrace.plan.fold import fold, rebuilt
 from millrace.plan.mapping import mapped
-from millrace.plan.relations import Asked, Relation, StreamOf, Windowed
+from millrace.plan.relations import Asked, Relation, StreamOf, Window, Windowed
 from millrace.plan.scopes import inputs, own_expressions
 from millrace.testing.oracle.families import Member
+from millrace.testing.small_expressions import INSTANTS
 
 SIZE = "bigint"
-"""The type of a window's size."""
+"""The type of a window's size, and of its slide."""
 _VALUES: dict[str, st.SearchStrategy[Any]] = {
     "boolean": st.booleans(),
     "int": st.sampled_from([0, 1, 2, -1]),
     "double": st.sampled_from([0.0, 0.5, 2.25, -1.5]),
     "text": st.sampled_from(["a", "", "ab", "é"]),
+    "decimal(6,2)": st.sampled_from([*map(Decimal, ("0", "0.5", "2.25", "-1.5"))]),
+    "timestamp": st.sampled_from(INSTANTS),
     SIZE: st.sampled_from([3, 2, 5]),
 }
-_KINDS = ((bool, "boolean"), (int, "int"), (float, "double"), (str, "text"))
+_KINDS = (
+    (bool, "boolean"), (int, "int"), (float, "double"), (str, "text"), (Decimal, "decimal(6,2)"),
+    (datetime, "timestamp"),
+)  # fmt: skip
 
 Place: TypeAlias = tuple[str, int]
 """What may become a parameter: the kind, and which constant it is, in the order of the plan."""
@@ -43,15 +51,25 @@ def constants(node: Relation) -> Iterator[str]:
     for value in own_expressions(node):
         yield from (kind for each in walk(value) if (kind := _kind(each)) is not None)
     if isinstance(node, Windowed):
-        window = node.window
-        if isinstance(window.size, int) and window.size > 0 and window.lag == 0:
-            yield SIZE
+        yield from (SIZE for _ in _lengths(node.window))
         if isinstance(node.stream, StreamOf):
             yield from constants(node.stream.relation)
     for each in inputs(node):
         yield from constants(each)
     if isinstance(node, Asked):
         yield from constants(node.subquery)
+
+
+def _lengths(window: Window) -> Iterator[str]:
+    """Yield which lengths of a window may be parameters."""
+    if isinstance(window.size, int) and window.size > 0 and window.lag == 0:
+        yield "size"
+    if isinstance(window.slide, int):
+        yield "slide"
+
+
+def _with_length(window: Window, which: str, length: int | Parameter) -> Window:
+    return replace(window, size=length) if which == "size" else replace(window, slide=length)
 
 
 def _kind(node: Expression) -> str | None:
@@ -79,10 +97,10 @@ class _Lifting:
 
     def _windowed(self, node: Windowed) -> Windowed:
         window, stream = node.window, node.stream
-        if isinstance(window.size, int) and window.size > 0 and window.lag == 0:
+        for each in _lengths(window):
             number = self._number()
             if number is not None:
-                window = replace(window, size=Parameter(number, SIZE))
+                window = _with_length(window, each, Parameter(number, SIZE))
         if isinstance(stream, StreamOf):
             stream = replace(stream, relation=self.relation(stream.relation))
         return Windowed(stream, window, node.alias)
@@ -116,8 +134,10 @@ def with_constants(node: Relation, values: Sequence[Any]) -> Relation:
 
     if isinstance(node, Windowed):
         window, stream = node.window, node.stream
-        if isinstance(window.size, Parameter):
-            window = replace(window, size=values[window.size.number])
+        for each in ("size", "slide"):
+            length = getattr(window, each)
+            if isinstance(length, Parameter):
+                window = _with_length(window, each, values[length.number])
         if isinstance(stream, StreamOf):
             stream = replace(stream, relation=again(stream.relation))
         return Windowed(stream, window, node.alias)

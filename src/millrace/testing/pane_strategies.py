@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
@@ -24,11 +24,13 @@ from millrace.plan.relations import (
 from millrace.testing.family_strategies import SIZE, Family
 
 _ORDERED: tuple[Comparison, ...] = ("<", "<=", ">", ">=")
-_TESTED = {"k": "int", "v": "int", "x": "double", "name": "text"}
+_TESTED = {
+    "k": "int", "v": "int", "x": "double", "name": "text", "d": "decimal(6,2)", "w": "timestamp"
+}  # fmt: skip
 _KINDS: tuple[tuple[AggregateKind, str | None], ...] = (
     ("count", None), ("count", "x"), ("sum", "v"), ("sum", "x"), ("avg", "x"), ("var_pop", "x"),
     ("stddev_samp", "v"), ("min", "x"), ("max", "name"), ("first", "v"), ("last", "name"),
-    ("percentile_cont", "x"), ("percentile_disc", "v"),
+    ("percentile_cont", "x"), ("percentile_disc", "v"), ("sum", "d"), ("max", "w"),
 )  # fmt: skip
 
 
@@ -84,7 +86,9 @@ def paned_families(draw: st.DrawFn) -> tuple[Family, StreamOf]:
     names = draw(st.lists(st.sampled_from(["k", "name", "ok"]), max_size=2, unique=True))
     condition = draw(_conditions(given))
     if draw(st.booleans()) or not (given.types or names):
-        window = Window("range", given.one(SIZE), slide)
+        window = replace(window, size=given.one(SIZE))
+    if slide is not None and draw(st.booleans()):
+        window = replace(window, slide=given.one(SIZE))
     relation: Relation = Windowed(Source("s"), window, "s")
     relation = relation if condition is None else Filter(relation, condition)
     keys = tuple(Output(f"g{at}", _column(name)) for at, name in enumerate(names))

@@ -41,7 +41,7 @@ from millrace.plan.relations import (
 )
 from millrace.schema import Schema
 from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
-from millrace.testing.small_expressions import EXACT, Named, Small, SmallKind
+from millrace.testing.small_expressions import EXACT, NUMERIC, Named, Small, SmallKind
 
 __all__ = ["DECLARED", "LAST", "Root", "Worlds", "plans", "worlds"]
 
@@ -50,12 +50,13 @@ _WINDOWS = (
     Window("rows", 3, 2), Window("range", 4, 2), Window("range", 2, 3), Window("range", since=3),
     Window("range", since=2, until=6), Window("range", until=5), Window("range", 5, lag=2),
     Window("range", lag=3), Window("range", slide=3, since=2), Window("rows", slide=3),
+    Window("range", 5, 2, lag=1),
 )  # fmt: skip
 _KINDS: dict[str, SmallKind] = {
-    "int32": "integer", "double": "double", "string": "text", "bool": "boolean"
+    "int32": "integer", "double": "double", "string": "text", "bool": "boolean",
+    "decimal128(6, 2)": "decimal", "timestamp[us, tz=UTC]": "timestamp",
 }  # fmt: skip
 _NARROW = (Window("range", 3), Window("rows", 3), Window("range", 0), Window("range", 2, 2))
-_NUMERIC: tuple[SmallKind, ...] = ("integer", "double")
 _OF_NUMBERS: tuple[AggregateKind, ...] = (
     "sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "percentile_cont"
 )  # fmt: skip
@@ -181,7 +182,7 @@ class _Plans:
             (one, other)
             for one in left.exact
             for other in right.exact
-            if one.kind == other.kind or {one.kind, other.kind} <= set(_NUMERIC)
+            if one.kind == other.kind or {one.kind, other.kind} <= set(NUMERIC)
         ]
         columns = (*left.columns, *right.columns)
         condition = self.small.joining(pairs, self.known([*left.exact, *right.exact]))
@@ -208,7 +209,7 @@ class _Plans:
 
     def aggregate(self, given: Drawn) -> tuple[Aggregate, SmallKind]:
         operand = self.small.one(self.known(given.exact))
-        kind = self.small.one([*_OF_ANY, *(_OF_NUMBERS if operand.kind in _NUMERIC else ())])
+        kind = self.small.one([*_OF_ANY, *(_OF_NUMBERS if operand.kind in NUMERIC else ())])
         drawn = Aggregate(
             self.name("n"),
             kind,

@@ -7,6 +7,7 @@ again, also at the instant at which they came, and now and then a double that ca
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
@@ -14,13 +15,19 @@ from hypothesis import strategies as st
 from millrace.plan.relation_types import Declared
 from millrace.schema import Schema
 from millrace.testing.oracle.relations import Change, Element
+from millrace.testing.small_expressions import INSTANTS
 
 DECLARED = Declared(
     {
-        "s": Schema.of("k int, v int, x double, name text, ok boolean"),
+        "s": Schema.of(
+            "k int, v int, x double, name text, ok boolean, d decimal(6, 2), w timestamp"
+        ),
         "t": Schema.of("k int, v int, name text"),
     },
-    {"r": Schema.of("k int, v int, name text"), "q": Schema.of("k int, x double, ok boolean")},
+    {
+        "r": Schema.of("k int, v int, name text"),
+        "q": Schema.of("k int, x double, ok boolean, d decimal(6, 2), w timestamp"),
+    },
 )
 """The streams and tables over which plans are drawn."""
 LAST = 12
@@ -35,6 +42,8 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
     "double": st.sampled_from([*[0.0, 0.5, 1.0, 2.25, -1.5] * 6, *_TROUBLE, *[None] * 4]),
     "string": st.sampled_from(["a", "b", "", "ab", "a", "é", None]),
     "bool": st.sampled_from([True, False, None]),
+    "decimal128(6, 2)": st.sampled_from([*map(Decimal, ("0", "0.50", "2.25", "-1.5")), None]),
+    "timestamp[us, tz=UTC]": st.sampled_from([*INSTANTS, None]),
 }
 
 

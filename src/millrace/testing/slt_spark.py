@@ -127,7 +127,9 @@ class SparkDriver:
 
     def template(self, name: str, text: str, parameters: dict[str, str]) -> None:
         """Declare a template."""
-        self._stage.session.template(self._ours(name), self._renamed(text), parameters)
+        self._stage.session.template(
+            self._ours(name), self._renamed(text), parameters, unbounded=True
+        )
 
     def insert(self, name: str, rows: pa.Table, labels: Sequence[str]) -> None:
         """Insert queries into a template."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 from typing import Literal as OneOf
 
@@ -29,16 +31,24 @@ from millrace.plan.expressions import (
     Not,
 )
 
-SmallKind: TypeAlias = OneOf["integer", "double", "text", "boolean", "rounded", "list"]
-EXACT: tuple[SmallKind, ...] = ("integer", "text", "double", "boolean")
+SmallKind: TypeAlias = OneOf[
+    "integer", "double", "decimal", "text", "boolean", "timestamp", "rounded", "list"
+]
+EXACT: tuple[SmallKind, ...] = ("integer", "text", "double", "boolean", "decimal", "timestamp")
 """The kinds that may be compared; the others are only passed on."""
+NUMERIC: tuple[SmallKind, ...] = ("integer", "double", "decimal")
+INSTANTS = tuple(datetime(1970, 1, day, 0, 0, 0, micros, UTC) for day, micros in
+                 ((1, 0), (1, 3), (2, 0), (1, 1)))  # fmt: skip
 
 _CONSTANTS: dict[SmallKind, tuple[Any, ...]] = {
     "integer": (0, 1, 2, -1),
     "double": (0.0, 0.5, 2.25, -1.5),
     "text": ("a", "", "ab", "é"),
     "boolean": (True, False),
+    "decimal": (Decimal("0.00"), Decimal("0.5"), Decimal("2.25"), Decimal("-1.50")),
+    "timestamp": INSTANTS,
 }
+_OTHERWISE = {"text": "b", "timestamp": INSTANTS[1]}
 
 
 class Named(NamedTuple):
@@ -83,11 +93,12 @@ class Small:
             leaf = Column(self.one(columns))
         if not self.rarely():
             return leaf
-        if kind in ("integer", "double"):
+        if kind in NUMERIC:
             return Arithmetic(self.one("+-"), leaf, Literal(self.one(_CONSTANTS[kind])))
         if kind == "boolean":
             return self.condition(known)
-        return Case(((self.condition(known), leaf),), Literal(self.one([None, "b"])))
+        otherwise = Literal(self.one([None, _OTHERWISE[kind]]))
+        return Case(((self.condition(known), leaf),), otherwise)
 
     def condition(self, known: Sequence[Named], depth: int = 2) -> Expression:
         """Draw a condition."""

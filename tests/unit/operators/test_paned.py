@@ -13,17 +13,21 @@ from millrace.operators.relational import paned, questions
 from millrace.operators.relational.passing import Run
 from millrace.operators.relational.plan import Plan
 from millrace.operators.relational.state import MemoryState
+from millrace.plan.expressions import Both, Column, Compare, Parameter
 from millrace.plan.panes import PaneWay
 from millrace.plan.panes import paned as shared_panes
 from millrace.plan.placement import Placing
-from millrace.testing.family_strategies import members
+from millrace.plan.relations import Aggregate, Filter, Group, Source, StreamOf, Window, Windowed
+from millrace.testing.family_strategies import Family, members
 from millrace.testing.family_trials import Told, Trial, expected, in_order
+from millrace.testing.oracle.families import Member
 from millrace.testing.pane_strategies import paned_families
-from millrace.testing.relation_worlds import LAST, worlds
+from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 3
 DRAWN = settings.default.max_examples  # type: ignore[union-attr]
 MANY = settings(max_examples=max(DRAWN // 2, 1))
+WAYS: tuple[PaneWay, ...] = ("auto", "dense", "sparse", "never")
 CUTS = st.lists(st.integers(1, END - 1), max_size=5).map(lambda cuts: [*sorted(set(cuts)), END])
 
 
@@ -51,11 +55,26 @@ def check(way: PaneWay, case: Any) -> None:
     assert told == expected(some, world, stream)
 
 
-@pytest.mark.parametrize("way", ["auto", "dense", "sparse", "never"])
+@pytest.mark.parametrize("way", WAYS)
 @MANY
 @given(cases())
 def test_each_query_tells_what_it_would_alone(way: PaneWay, case: Any) -> None:
     check(way, case)
+
+
+def test_a_column_that_must_equal_two_things_equals_both() -> None:
+    """What is left of it after the first equality was forgotten, if nothing else was asked."""
+    both = (Compare("=", Column("s.k"), Parameter(at, "int")) for at in (0, 1))
+    window = Windowed(Source("s"), Window("range", 2, 1), "s")
+    counted = Group(Filter(window, Both(*both)), (), (Aggregate("n", "count"),))
+    row = dict.fromkeys(DECLARED.streams["s"].names)
+    world: Worlds = {"s": [(0, {**row, "k": 1}), (1, {**row, "k": 2})], "t": []}, {"r": [], "q": []}
+    some = [Member(at + 1, values, 0, END) for at, values in enumerate([(1, 1), (1, 2), (2, 2)])]
+
+    for way in WAYS:
+        check(
+            way, (Family(counted, ("int", "int")), StreamOf("istream", counted), some, world, [END])
+        )
 
 
 @MANY

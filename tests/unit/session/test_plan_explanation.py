@@ -153,6 +153,30 @@ def test_a_query_is_explained_with_all_that_was_left_out(
     assert told(script, f"EXPLAIN {asked}") == text
 
 
+def test_queries_that_do_not_stand_are_explained_each_by_its_own_stores(script: DryScript) -> None:
+    grouped = told(script, "EXPLAIN SELECT symbol, count(*) AS n FROM quotes [ROWS 9] GROUP BY 1")
+    told(script, "EXPLAIN SELECT DISTINCT symbol FROM quotes [RANGE 5 SECONDS]")
+    asked = "SELECT symbol FROM quotes [RANGE 5 SECONDS]"
+    unlike = told(script, f"EXPLAIN {asked}")
+
+    assert "aggregate" in grouped.partition("stores")[2]
+    assert "aggregate" not in unlike
+    told(script, f"CREATE QUERY q AS {asked}")
+    assert told(script, "EXPLAIN QUERY q") == unlike
+
+
+def test_what_would_be_refused_says_so_before_it_is_asked(script: DryScript) -> None:
+    text = "SELECT a.symbol FROM trades a, quotes [ROWS 1] b WHERE a.symbol = b.symbol"
+
+    shown = told(script, f"EXPLAIN {text}").splitlines()
+
+    cure = "refused, unless it is created WITH (unbounded = allowed)"
+    assert f'grows    the join remembers every row of "trades": {cure}' in shown
+    told(script, f"CREATE QUERY pairs WITH (unbounded = allowed) AS {text}")
+    shown = told(script, "EXPLAIN QUERY pairs").splitlines()
+    assert 'grows    the join remembers every row of "trades"' in shown
+
+
 def test_a_query_without_a_text_is_explained_by_its_plan(script: DryScript) -> None:
     plan = Distinct(Windowed(Source("trades"), Window("rows", 3, by=("symbol",)), "t"))
     script.session.query(plan, name="built")
@@ -163,8 +187,16 @@ def test_a_query_without_a_text_is_explained_by_its_plan(script: DryScript) -> N
     assert "plan     duplicate-eliminate\n           seq-window trades [by symbol" in explained
 
 
-def test_an_expanded_query_means_the_same(script: DryScript) -> None:
-    first = told(script, "EXPLAIN SELECT DISTINCT symbol FROM trades")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT DISTINCT symbol FROM trades",
+        "SELECT symbol, count(*) AS n FROM trades [ROWS 9] GROUP BY symbol "
+        "HAVING n > 2 AND n > (SELECT count(*) FROM quotes)",
+    ],
+)
+def test_an_expanded_query_means_the_same(script: DryScript, text: str) -> None:
+    first = told(script, f"EXPLAIN {text}")
     expanded = first.splitlines()[0].removeprefix("query    ")
 
     assert told(script, f"EXPLAIN {expanded}") == first

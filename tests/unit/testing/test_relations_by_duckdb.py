@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, assert_never
 
 import duckdb
@@ -127,6 +128,8 @@ def _group(node: Group) -> str:
 
 def _call(each: Aggregate) -> str:
     operand = "*" if each.operand is None else f'"{each.name}.of"'
+    if each.kind == "percentile_cont":  # DuckDB's is a decimal of decimals
+        operand = f"{operand}::DOUBLE"
     conditions = [] if each.where is None else [f'"{each.name}.where"']
     order = ""
     if each.by is not None:  # of ties the least or the greatest
@@ -196,6 +199,10 @@ def written(arrow: pa.DataType) -> str:
         return f"{written(arrow.value_type)}[]"
     if pa.types.is_integer(arrow):
         return "BIGINT"
+    if pa.types.is_decimal(arrow):
+        return f"DECIMAL({arrow.precision}, {arrow.scale})"
+    if pa.types.is_timestamp(arrow):
+        return "TIMESTAMP"
     return {"double": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN"}[str(arrow)]
 
 
@@ -217,6 +224,8 @@ def alike(value: Any) -> Any:
     """Return what is equal for values that are the same up to the ninth digit."""
     if isinstance(value, float) and math.isfinite(value):
         value = round(value, 9)
+    if isinstance(value, datetime):  # DuckDB's have no zone
+        return value.replace(tzinfo=UTC)
     return tuple(map(alike, value)) if isinstance(value, list) else same(value)
 
 

@@ -4,11 +4,11 @@
     stddev[_samp]  stddev_pop  variance, var_samp  var_pop
     first(x)  last(x)  first(x, t)  last(x, t)         at the least or the greatest time
     min_by(x, y)  max_by(x, y), or arg_min and arg_max  at the least or the greatest y
-    median(x)  percentile_cont(x, f)  percentile_disc(x, f)  quantile(x, f)
+    median(x)  percentile_cont(x, f), quantile_cont  percentile_disc(x, f), quantile[_disc]
     percentile_cont(f) WITHIN GROUP (ORDER BY x [DESC])
-    array_agg  count_if  bool_and  bool_or  any_value
+    array_agg  count_if  bool_and, every  bool_or  any_value
 
-The last three are min and max: of booleans, and of whatever value there is.
+The last ones are min and max: of booleans, and of whatever value there is.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from millrace.lang.relational.context import Environment, Rows
 from millrace.lang.relational.frame import Frame
 from millrace.lang.relational.terms import Place, Question, Terms, with_answers
 from millrace.plan.expressions import Column, Expression
+from millrace.plan.foreign_functions import INSTEAD
 from millrace.plan.relations import Aggregate, AggregateKind
 from millrace.plan.types import BOOLEAN, DOUBLE, NUMBERS, kind_of, scale_of, shown
 from millrace.schema import Column as Field
@@ -37,8 +38,11 @@ _KINDS: dict[str, AggregateKind] = {
     "variance": "var_samp",
     "median": "percentile_cont",
     "quantile": "percentile_disc",
+    "quantile_cont": "percentile_cont",
+    "quantile_disc": "percentile_disc",
     "count_if": "count",
     "bool_and": "min",
+    "every": "min",
     "bool_or": "max",
     "any_value": "min",
     "min_by": "first",
@@ -46,7 +50,10 @@ _KINDS: dict[str, AggregateKind] = {
     "max_by": "last",
     "arg_max": "last",
 }
-_PERCENTILES = ("percentile_cont", "percentile_disc", "quantile")
+_PERCENTILES = (
+    "percentile_cont", "percentile_disc", "quantile", "quantile_cont", "quantile_disc",
+)  # fmt: skip
+_OF_CONDITIONS = ("bool_and", "bool_or", "every")
 _ORDERED = ("first", "last", "min_by", "arg_min", "max_by", "arg_max")
 _COMPUTED = ("sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "percentile_cont")
 
@@ -113,7 +120,8 @@ class Calls:
         if name not in _KINDS:
             known = ", ".join(sorted(_KINDS))
             message = f"the aggregate {name} is not executed yet"
-            raise self._fault(node, message, code=NOT_YET, detail=f"The aggregates are {known}.")
+            detail, hint = f"The aggregates are {known}.", INSTEAD.get(name, "")
+            raise self._fault(node, message, code=NOT_YET, detail=detail, hint=hint)
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             only(arguments[0], self.env.text.source, "expressions")
             return _Call(name, list(arguments[0].expressions), node, distinct=True)
@@ -208,7 +216,8 @@ class Calls:
     def _value(self, node: exp.Expr) -> tuple[Expression, pa.DataType]:
         if isinstance(node, exp.Order):
             span = keyword("ORDER BY", self.env.text.source, node.expressions[0])
-            raise self._fault(span, "an aggregate has no ORDER BY", code=NOT_YET)
+            hint = "array_agg lists values in their order; first(x, t) and last(x, t) take one."
+            raise self._fault(span, "an aggregate has no ORDER BY", code=NOT_YET, hint=hint)
         return self.env.settled(self._raw(node), self.rows)
 
     def _condition(self, node: exp.Expr) -> Expression:
@@ -225,7 +234,7 @@ class Calls:
         wanted = ""
         if kind in _COMPUTED and kind_of(given) not in NUMBERS:
             wanted = "numbers"
-        if call.name in ("bool_and", "bool_or") and given != BOOLEAN:
+        if call.name in _OF_CONDITIONS and given != BOOLEAN:
             wanted = "conditions"
         if wanted:
             hint = f"{call.name} takes {wanted}."

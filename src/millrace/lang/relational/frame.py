@@ -171,8 +171,16 @@ class Frame:
             f'"{identifier.name}" is not in FROM',
             code="CQL001",
             detail=f"FROM has {listed(shown)}." if shown else "",
-            hint=nearest(identifier.name, shown),
+            hint=nearest(identifier.name, shown) or self._hidden(identifier),
         )
+
+    def _hidden(self, identifier: exp.Identifier) -> str:
+        """Say what a stream is called here if its own name was written."""
+        items = [item for frame in self._all() for item in frame.items]
+        for item in items:
+            if item.stream is not None and matches(identifier, [item.stream]):
+                return f'It is called "{item.alias}" here.'
+        return ""
 
     def _all(self) -> Iterator[Frame]:
         frame: Frame | None = self

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from millrace.lang.errors import Span
-from millrace.lang.refusals import only
+from millrace.lang.refusals import keyword, only
 from millrace.lang.relational.aggregates import Calls
 from millrace.lang.relational.context import Environment, Rows
 from millrace.lang.relational.frame import Frame, ungrouped
@@ -75,6 +75,10 @@ def keys_of(
     """Return the keys of GROUP BY, and the rows with the answers of subqueries among them."""
     if group is None:
         return rows, ()
+    if group.args.get("all"):
+        span = keyword("GROUP BY", env.text.source, group)
+        hint = "Name the columns, or write their numbers: GROUP BY 1, 2."
+        raise env.text.fault(span, "GROUP BY ALL is not part of CQL", code="CQL050", hint=hint)
     only(group, env.text.source, "expressions")
     keys: dict[str, Key] = {}
     for node in group.expressions:
@@ -95,13 +99,38 @@ def _meant(node: exp.Expr, items: Sequence[exp.Expr], frame: Frame, env: Environ
     if isinstance(node, exp.Literal) and not node.is_string:
         place = ordinal(node, len(items), "GROUP BY", env)
         return unaliased(items[place - 1])
+    return _aliased(node, items, frame) or node
+
+
+def spell_out_aliases(having: exp.Having, items: Sequence[exp.Expr], frame: Frame) -> None:
+    """Write what they stand for in place of names of the select list, in HAVING itself.
+
+    Its nodes stay those of the query: what is left out of them is found by which they are.
+    """
+    for each in list(having.find_all(exp.Column)):
+        found = _aliased(each, items, frame)
+        if found is not None and not _within_subquery(each, having):
+            each.replace(exp.Paren(this=found.copy()))
+
+
+def _within_subquery(node: exp.Expr, outermost: exp.Expr) -> bool:
+    above = node.parent
+    while above is not None and above is not outermost:
+        if isinstance(above, exp.Query):
+            return True
+        above = above.parent
+    return False
+
+
+def _aliased(node: exp.Expr, items: Sequence[exp.Expr], frame: Frame) -> exp.Expr | None:
+    """Return what a name of the select list stands for, if no column has that name."""
     plain = isinstance(node, exp.Column) and node.args.get("table") is None
     if plain and isinstance(node.this, exp.Identifier) and not frame.own(node.this):
         named = [each for each in items if isinstance(each, exp.Alias)]
         hits = matches(node.this, [each.alias for each in named])
         if len(hits) == 1:
             return unaliased(next(each for each in named if each.alias == hits[0]))
-    return node
+    return None
 
 
 def ordinal(node: exp.Literal, n_items: int, clause: str, env: Environment) -> int:

@@ -20,6 +20,17 @@ from millrace.schema import Column as Field
 
 Side: TypeAlias = tuple[Rows, Frame]
 
+_METHODS = {
+    "NATURAL": (
+        "It would join by whatever columns happen to have the same name.",
+        "Write JOIN ... USING (column).",
+    ),
+    "ASOF": (
+        "It would choose, for each row, the newest one before it.",
+        "Join with the newest row of each key: quotes [PARTITION BY symbol ROWS 1].",
+    ),
+}
+_ASKED = {"SEMI": "EXISTS", "ANTI": "NOT EXISTS"}
 _KINDS: dict[str, JoinKind] = {"": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
 
 
@@ -47,16 +58,15 @@ def joined(join: exp.Join, left: Side, right: Side, env: Environment) -> Side:
 
 def _kind(join: exp.Join, env: Environment) -> JoinKind:
     side, word = join.args.get("side") or "", join.args.get("kind") or ""
-    if join.args.get("method"):
-        raise env.text.fault(
-            join.this,
-            f"{join.args['method']} JOIN is not part of CQL",
-            code="CQL050",
-            detail="It would join by whatever columns happen to have the same name.",
-            hint="Write JOIN ... USING (column).",
-        )
+    method = join.args.get("method")
+    if method:
+        detail, hint = _METHODS.get(method, ("", "Write JOIN ... ON condition."))
+        message = f"{method} JOIN is not part of CQL"
+        raise env.text.fault(join.this, message, code="CQL050", detail=detail, hint=hint)
     if side not in _KINDS or word not in ("", "INNER", "OUTER", "CROSS"):
-        raise env.text.fault(join.this, f"{' '.join([side, word]).strip()} JOIN is not understood")
+        name = " ".join([side, word]).strip()
+        hint = f"Write WHERE {_ASKED[word]} (SELECT ...)." if word in _ASKED else ""
+        raise env.text.fault(join.this, f"{name} JOIN is not part of CQL", code="CQL050", hint=hint)
     before = env.text.source[: span_of(join.this).first]
     worded = re.search(r"\bjoin[\s(]*$", before, re.IGNORECASE) is not None
     bare = join.args.get("on") is None and not join.args.get("using")

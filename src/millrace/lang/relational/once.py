@@ -105,4 +105,5 @@ def _check_windows(query: Parsed) -> None:
 def _between_instants(window: CqlWindow) -> bool:
     sizes = window.args.get("size"), window.args.get("slide")
     kind = window.args["kind"]
-    return kind in ("NOW", "BEGIN") or (kind == "RANGE" and sizes[1] is None) or not any(sizes)
+    timed = kind in ("NOW", "BEGIN", "RANGE")
+    return (timed and sizes[1] is None) or not any(sizes)

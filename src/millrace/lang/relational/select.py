@@ -16,7 +16,7 @@ from millrace.lang.refusals import NOT_YET, keyword, node_refused, only
 from millrace.lang.relational.aggregates import Calls
 from millrace.lang.relational.context import Answer, Environment, Rows
 from millrace.lang.relational.frame import Frame
-from millrace.lang.relational.grouping import Groups, grouped, keys_of
+from millrace.lang.relational.grouping import Groups, grouped, keys_of, spell_out_aliases
 from millrace.lang.relational.order import Ordering, cut, ordering
 from millrace.lang.relational.outputs import Selected, selected
 from millrace.lang.relational.sources import from_clause
@@ -103,6 +103,8 @@ def _selected(
     terms = Terms(env, frame, place)
     answered = selected(items, frame, terms, env)
     having = select.args.get("having")
+    if having is not None:
+        spell_out_aliases(having, items, frame)
     condition = None if having is None else terms.expression(having.this)
     distinct = _distinct(select, stream, env)
     hidden: list[Selected] = []

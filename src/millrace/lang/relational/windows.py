@@ -29,13 +29,14 @@ def window_of(
         The stream's own name and the one that the query gives it, either of which may stand
         before a column of PARTITION BY.
     """
-    kind, slide, size = node.args["kind"], node.args.get("slide"), _size(node, env)
+    size, slide = (_length(node, each, env) for each in ("size", "slide"))
+    kind = node.args["kind"]
     _check_slide(node, env)
     match kind:
         case "NOW":
             return Window("range", 0)
         case "BEGIN":
-            return _span(node, env)
+            return _span(node, size, slide, env)
         case "RANGE":
             return Window("range", size, slide)
         case _:
@@ -45,44 +46,50 @@ def window_of(
             return Window("rows", size, slide, tuple(dict.fromkeys(by)))
 
 
-def _size(node: CqlWindow, env: Environment) -> int | Expression | None:
-    """Return the size of a window; a parameter counts rows, or units of time."""
-    size: int | exp.Placeholder | None = node.args.get("size")
-    if not isinstance(size, exp.Placeholder):
-        return size
+def _length(node: CqlWindow, what: str, env: Environment) -> int | Expression | None:
+    """Return the size or the slide of a window; a parameter counts rows, or units of time."""
+    length: int | exp.Placeholder | None = node.args.get(what)
+    if not isinstance(length, exp.Placeholder):
+        return length
     text = env.text
     found = Translator(Frame(text.source), text.parameters, text.source, text.notes)
-    value = found.expression(size)
+    value = found.expression(length)
     assert isinstance(value, Parameter), "a placeholder is a parameter"
     if kind_of(type_named(value.type)) != "integer":
         hint = "Declare the parameter as an int or a bigint."
-        message = f'parameter ":{size.name}" is {value.type} where a window has a whole number'
-        raise text.fault(size, message, code="CQL032", hint=hint)
-    unit = node.args.get("unit") or 1
+        message = f'parameter ":{length.name}" is {value.type} where a window has a whole number'
+        raise text.fault(length, message, code="CQL032", hint=hint)
+    unit = node.args.get("unit" if what == "size" else "slide_unit") or 1
     return value if unit == 1 else Arithmetic("*", value, Literal(unit))
 
 
 def _check_slide(node: CqlWindow, env: Environment) -> None:
     size, slide = node.args.get("size"), node.args.get("slide")
-    if slide is None or isinstance(size, exp.Placeholder):
+    if not isinstance(slide, int):
         return
     if slide < 1:
         hint = "Leave SLIDE out, so that the window moves all the time."
         raise env.text.fault(node, "SLIDE must be longer than 0", code="CQL014", hint=hint)
-    if size is not None and slide > size:
-        show = print_duration if node.args["kind"] == "RANGE" else str
-        unit = "" if node.args["kind"] == "RANGE" else " rows"
+    if isinstance(size, int) and slide > size:
+        timed = node.args["kind"] in ("RANGE", "BEGIN")
+        show, unit = (print_duration, "") if timed else (str, " rows")
         message = f"the window slides by {show(slide)}{unit} and is {show(size)}{unit} long"
         env.caution("CQL015", node, message, "What falls between two windows is never seen.")
 
 
-def _span(node: CqlWindow, env: Environment) -> Window:
-    since, until, size, lag = (node.args.get(each) for each in ("since", "until", "size", "lag"))
+def _span(
+    node: CqlWindow, size: int | Expression | None, slide: int | Expression | None, env: Environment
+) -> Window:
+    since, until, lag = (node.args.get(each) for each in ("since", "until", "lag"))
+    if size is not None and not isinstance(size, int) and (lag or until is not None):
+        message = "BEGIN has a parameter and END is not NOW"
+        hint = "Write END NOW, or a constant behind BEGIN."
+        raise env.text.fault(node, message, code="CQL014", hint=hint)
     backwards = since is not None and until is not None and since > until
-    if backwards or (size is not None and lag is not None and lag > size):
+    if backwards or (isinstance(size, int) and lag is not None and lag > size):
         hint = "Swap BEGIN and END."
         raise env.text.fault(node, "the window ends before it begins", code="CQL014", hint=hint)
-    return Window("range", size, None, since=since, until=until, lag=lag or 0)
+    return Window("range", size, slide, since=since, until=until, lag=lag or 0)
 
 
 def _partition(

@@ -62,9 +62,10 @@ class Cells:
 
     @property
     def ranged(self) -> list[str]:
-        """The columns of which a stretch is taken."""
+        """The columns of which a stretch is taken: by what is tested beside one equality."""
+        compared = [each.column for each in self.tests]
         named = {each.column for each in self.tests if each.operator != "="}
-        return [each for each in self.columns if each in named]
+        return [each for each in self.columns if each in named or compared.count(each) > 1]
 
     def of(self, rows: pa.RecordBatch, queries: pa.RecordBatch) -> tuple[dict[str, Ints], Filters]:
         """Return the places of rows by column, and what each query takes."""

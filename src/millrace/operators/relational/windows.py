@@ -22,8 +22,8 @@ from millrace.plan.expressions import Expression
 from millrace.plan.relations import Window
 
 
-def ceiling(values: Ints, step: int) -> Ints:
-    """Round up to multiples of `step`."""
+def ceiling(values: Ints, step: int | Ints) -> Ints:
+    """Round up to multiples of `step`, or of each its own."""
     rounded: Ints = -(-values // step) * step
     return rounded
 
@@ -37,6 +37,10 @@ def sizes_of(window: Window, rows: pa.RecordBatch) -> Ints:
 def slides_of(window: Window, rows: pa.RecordBatch) -> Ints:
     """Return by how much the window slides for each element; 0 if it moves all the time."""
     return _whole(0 if window.slide is None else window.slide, rows)
+
+
+def _steps(slide: int | Expression, rows: pa.RecordBatch) -> int | Ints:
+    return slide if isinstance(slide, int) else _whole(slide, rows)
 
 
 def _whole(value: int | Expression, rows: pa.RecordBatch) -> Ints:
@@ -59,8 +63,9 @@ def by_time(window: Window, rows: pa.RecordBatch, times: Ints) -> Timed:
         both_ends = window.slide is None
         ends = times + sizes_of(window, rows) + both_ends
     if window.slide is not None:
-        starts = ceiling(starts, window.slide)
-        ends = ends if window.size is None else ceiling(ends, window.slide)
+        slides = _steps(window.slide, rows)
+        starts = ceiling(starts, slides)
+        ends = ends if window.size is None else ceiling(ends, slides)
     seen &= starts < ends
     return Timed(rows, starts, ends, np.ones(len(times), np.int64)).where(seen)
 
@@ -105,7 +110,7 @@ class RowsWindow:
         starts, ends = self._ends(parts, positions, instants, everything)
 
         new = np.arange(len(parts)) >= n_old
-        slide = self.window.slide or 1
+        slide = _steps(self.window.slide or 1, everything)
         was_open = ~new & (ceiling(positions, slide) <= highest[parts])
         appears = ~was_open & (starts < OPEN) & (starts < ends)
         closes = was_open & (ends < OPEN)
@@ -163,7 +168,7 @@ class RowsWindow:
             found: Ints = np.where(come, instants[order[at]], OPEN)
             return found
 
-        slide = self.window.slide or 1
+        slide = _steps(self.window.slide or 1, rows)
         starts = instant_of(ceiling(positions, slide))
         if self.window.size is None:
             return starts, np.full(len(parts), OPEN)

@@ -65,7 +65,7 @@ def _ends(window: Window, at: int) -> Iterator[int]:
     if window.kind == "range" and isinstance(window.size, int):
         ends += [at + window.size, at + window.size + 1]
     yield from ends
-    if window.kind == "range" and window.slide is not None:
+    if window.kind == "range" and isinstance(window.slide, int):
         yield from (-(-each // window.slide) * window.slide for each in ends)
 
 

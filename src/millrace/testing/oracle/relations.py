@@ -161,11 +161,14 @@ class Definition:
         return [{f"{node.alias}.{name}": row[name] for name in row} for row in rows]
 
     def _window(self, window: Window) -> Window:
-        """Return a window of a constant size."""
-        if window.size is None or isinstance(window.size, int):
-            return window
+        """Return a window of a constant size and slide."""
+        return replace(window, size=self._length(window.size), slide=self._length(window.slide))
+
+    def _length(self, length: int | Expression | None) -> int | None:
+        if length is None or isinstance(length, int):
+            return length
         world = World(Schema.of("nothing int"), self.parameters)
-        return replace(window, size=int(str(value_of(window.size, {}, world))))
+        return int(str(value_of(length, {}, world)))
 
     def _table(self, name: str, at: int) -> list[Row]:
         names = self.declared.tables[name].names

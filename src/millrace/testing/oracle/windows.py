@@ -28,10 +28,10 @@ def _within(window: Window, when: int, at: int) -> bool:
 
     A slide shows what stood at its last multiple, and then the far end is not included.
     """
-    if window.slide is not None:
-        at = at // window.slide * window.slide
-    size = _constant(window)
-    first = None if size is None else at - size + (window.slide is not None)
+    size, slide = _constants(window)
+    if slide is not None:
+        at = at // slide * slide
+    first = None if size is None else at - size + (slide is not None)
     return (
         (first is None or first <= when)
         and (window.since is None or window.since <= when)
@@ -42,13 +42,15 @@ def _within(window: Window, when: int, at: int) -> bool:
 
 def _last_rows(window: Window, rows: list[Row]) -> list[Row]:
     n_rows = len(rows)
-    if window.slide is not None:
-        n_rows = n_rows // window.slide * window.slide
-    size = _constant(window)
+    size, slide = _constants(window)
+    if slide is not None:
+        n_rows = n_rows // slide * slide
     first = 0 if size is None else max(n_rows - size, 0)
     return rows[first:n_rows]
 
 
-def _constant(window: Window) -> int | None:
-    assert window.size is None or isinstance(window.size, int), "parameters have their values here"
-    return window.size
+def _constants(window: Window) -> tuple[int | None, int | None]:
+    size, slide = window.size, window.slide
+    assert size is None or isinstance(size, int), "parameters have their values here"
+    assert slide is None or isinstance(slide, int), "parameters have their values here"
+    return size, slide

@@ -1,0 +1,33 @@
+"""Functions that other systems have under names that mean nothing here, and what to write."""
+
+from __future__ import annotations
+
+_CLOCK = "Answers depend on the data alone: use the stream's own time column."
+_CHANCE = "Answers depend on the data alone: chance would make others of them each time."
+_TEXTS = "Write array_agg(x), and join the texts where the answers are read."
+_WINDOW = "Put a window behind the stream: [RANGE 1 MINUTE SLIDE 1 MINUTE]."
+
+INSTEAD: dict[str, str] = {
+    **dict.fromkeys(
+        ("now", "getdate", "sysdate", "localtimestamp", "today", "unix_timestamp"), _CLOCK
+    ),
+    **dict.fromkeys(("random", "rand", "uuid", "gen_random_uuid", "newid"), _CHANCE),
+    **dict.fromkeys(
+        ("tumble", "tumbling", "hop", "hopping", "session", "window", "date_bin"), _WINDOW
+    ),
+    "approx_percentile": "Write percentile_cont(x, 0.9).",
+    "approx_quantile": "Write percentile_cont(x, 0.9).",
+    "collect_list": "Write array_agg(x).",
+    "collect_set": "Write array_agg(DISTINCT x).",
+    **dict.fromkeys(("string_agg", "listagg", "group_concat"), _TEXTS),
+    "approx_count_distinct": "Write count(DISTINCT x).",
+    "count_distinct": "Write count(DISTINCT x).",
+    "stdev": "Write stddev(x).",
+    "iff": "Write CASE WHEN ... THEN ... ELSE ... END.",
+    "decode": "Write CASE x WHEN ... THEN ... ELSE ... END.",
+    "isnull": "Write x IS NULL, or coalesce(x, y).",
+    "to_date": "Write CAST(x AS date).",
+    "to_char": "Write strftime(x, '%Y-%m-%d').",
+    "date_format": "Write strftime(x, '%Y-%m-%d').",
+}
+"""The hint for each name."""
