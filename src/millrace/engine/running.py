@@ -44,8 +44,8 @@ from millrace.engine.work import Work, summed
 from millrace.errors import StoreError
 from millrace.kernels.arrays import Hashes, Ints
 from millrace.operators.canonical import canonical_order
-from millrace.operators.query_sets import SETS
 from millrace.operators.joining.prepared import KEPT
+from millrace.operators.query_sets import SETS
 from millrace.operators.relational.passing import Run
 from millrace.operators.relational.plan import Plan
 from millrace.operators.relational.slab import Elements, Members, Past, Slab

@@ -114,12 +114,9 @@ def stored_answers(
             if piece.min_time >= times[1] or piece.max_time < times[0]:
                 continue
             rows = with_epoch(read_piece(root, piece, keys=keys, times=times), run.epoch)
+            rows = _within(rows, stretch)
             if feed.stores_sets:
                 rows = of_each_query(rows, qid)
-            if stretch.first:
-                rows = rows.filter(pc.greater_equal(rows.column(EPOCH), stretch.first))
-            if stretch.stop < LAST_EPOCH:
-                rows = rows.filter(pc.less(rows.column(EPOCH), stretch.stop))
             if alive is not None:
                 rows = rows.filter(pa.array(np.isin(rows.column("_key").to_numpy(), alive)))
             yield rows
@@ -130,6 +127,14 @@ def stored_answers(
     else:
         for run in runs:
             yield from rows_of(run)
+
+
+def _within(rows: pa.Table, stretch: Stretch) -> pa.Table:
+    if stretch.first:
+        rows = rows.filter(pc.greater_equal(rows.column(EPOCH), stretch.first))
+    if stretch.stop < LAST_EPOCH:
+        rows = rows.filter(pc.less(rows.column(EPOCH), stretch.stop))
+    return rows
 
 
 def _newest(
