@@ -15,7 +15,7 @@ SAY   := @printf '== %s\n'
 # Tests without Java in three lanes that take about as long: two cores are busy while one lane waits.
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
 SAID   := tests/crash tests/slt tests/unit/lang
-ASIDE  := $(addprefix tests/unit/,client connectors index operators reading sharing state)
+ASIDE  := $(addprefix tests/unit/,client connectors index operators reading session state)
 # The same for those that are slow: what waits for servers and browsers, and what computes.
 SERVED := tests/browser $(addprefix tests/unit/,cli client server operators)
 

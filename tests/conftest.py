@@ -30,6 +30,7 @@ SLOW_TESTS = {
         "unit/client/served",
         "unit/engine/test_keeping.py",
         "unit/engine/test_statistics.py",
+        "unit/lang/test_limits.py",
         "unit/operators/joining",
         "unit/reading/test_adhoc_plans.py",
         "unit/reading/test_backup.py",
@@ -43,8 +44,8 @@ SLOW_TESTS = {
         "unit/session/test_backfill.py",
         "unit/session/test_population.py",
         "unit/session/test_warm_start.py",
-        "unit/sharing/test_costs.py",
-        "unit/sharing/test_select_joins.py",
+        "unit/sharing",
+        "unit/state/test_levels.py",
     )
 }
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")

@@ -29,6 +29,7 @@ LACKING: dict[type, dict[str, str]] = {
         "functions": "functions come from the operator only",
         "now": "the engine goes by its own clock",
         "make_source": "a source is made in the engine's process",
+        "reads_queries": "a server does not: a name may be another tenant's",
         "record": "an entry of the registry is the engine's own",
         "sink": "a sink writes where the engine is: CREATE SINK, through execute",
         "sinks": "SHOW SINKS, through execute",

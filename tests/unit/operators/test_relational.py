@@ -177,6 +177,7 @@ def test_shards_tell_the_same_together(
     assert Counter(told) == Counter(comparable(at, row) for at, row in expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["istream", "dstream"])
 @FEWER
 @given(plan=plans(3), world=worlds(), cuts=CUTS, change=st.integers(1, END))

@@ -105,9 +105,10 @@ def test_who_waits_too_long_is_refused() -> None:
         raise AssertionError
 
 
-def test_answers_are_spelt_beside_the_event_loop(
+def test_answers_that_are_not_few_are_spelt_beside_the_event_loop(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(answers_http, "FEW_CELLS", -1)
     loops: list[Any] = []
     spell, write = answers_http.table_json, JSONResponse.render
 
