@@ -16,8 +16,8 @@ SAY   := @printf '== %s\n'
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
 SAID   := tests/crash tests/slt tests/unit/lang
 ASIDE  := $(addprefix tests/unit/,client connectors index operators reading session state)
-# The same for those that are slow: what waits for servers and browsers, and what computes.
-SERVED := tests/browser $(addprefix tests/unit/,cli client server operators)
+# The same for slow ones. What drives a browser comes last: it leaves an event loop behind.
+SERVED := $(addprefix tests/unit/,cli client server operators sharing) tests/browser
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types units spark-tests browser-tests screenshots bench-epoch bench-filters bench-cql bench-joins bench-server soak fuzz torture clean env

@@ -243,6 +243,7 @@ def test_keys_lead_through_the_console(page: Page, address: str) -> None:
     page.reload()
     expect(page.locator(".mr-top [role=status]")).to_have_text("live")
     expect(page.locator("body.body--dark")).to_be_visible()
+    page.locator("h1").click()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("search for a query")
     page.keyboard.press("Escape")

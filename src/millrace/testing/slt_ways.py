@@ -2,7 +2,7 @@
 
 The first way runs every file. The others run one in `share` of them, chosen by a digest of the
 name, so that a file is always run in the same ways; what a file checks is run in several. Files of
-queries that are more than selections (`PLANS`) are run in a fifth of the ways that concern them,
+queries that are more than selections (`PLANS`) are run in an eighth of the ways that concern them,
 and in all with shards if rows travel between those (`HOPS`);
 runs that are not `quick` are for where slow tests are run.
 """
@@ -77,7 +77,7 @@ class Way:
         """Say whether a file is run in this way."""
         if not {*PLANS}.isdisjoint(path.parts):
             spread = HOPS in path.parts and self.settings.spread == "always"
-            return self.plans and (self == DEFAULT or spread or self._draws(path, 5))
+            return self.plans and (self == DEFAULT or spread or self._draws(path, 8))
         if not self.selections:
             return False
         return self._draws(path, self.share)
@@ -86,7 +86,7 @@ class Way:
         """Say whether a file that is run in this way is among those that are always run."""
         if self == DEFAULT:
             return True
-        return self._draws(path, 6 if {*PLANS}.isdisjoint(path.parts) else 12)
+        return self._draws(path, 6 if {*PLANS}.isdisjoint(path.parts) else 16)
 
     def _draws(self, path: Path, share: int) -> bool:
         return crc32(f"{self.name} {path.stem}".encode()) % share == 0

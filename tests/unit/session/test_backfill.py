@@ -129,7 +129,7 @@ def advancing(epochs: list[list[tuple[int, int]]]) -> list[list[tuple[int, int]]
     return [[(4 * n + at, value) for at, value in some] for n, some in enumerate(epochs, 3)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     EPOCHS,
     st.integers(0, 8),

@@ -144,7 +144,7 @@ ROWS = st.tuples(
 EPOCHS = st.lists(st.lists(ROWS, max_size=6), min_size=3, max_size=8)
 
 
-@settings(max_examples=50, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     st.sampled_from(TEXTS),
     EPOCHS,
