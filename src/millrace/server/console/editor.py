@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import Any, Literal
 
 from nicegui import ui
 
@@ -38,6 +38,7 @@ class Editor:
     ) -> None:
         self._check = check
         with box("div", "mr-editor", role="group", aria_label=label):
+            self._marks = marks_of(value)
             self._code = ui.codemirror(
                 value,
                 language="SQL",
@@ -46,12 +47,12 @@ class Editor:
                 indent="  ",
                 on_change=self._changed,
                 keymap={"Mod-Enter": lambda _: run()},
+                decorations=list(self._marks),
             )
             attributed(self._code, {"aria_label": label})
         ui.on("millrace-theme", lambda event: self._code.set_theme(THEMES[bool(event.args)]))
         self._below = box("div", aria_live="polite")
         self._pending: ui.timer | None = None
-        self._mark()
         if value.strip():
             self._changed()
 
@@ -97,15 +98,23 @@ class Editor:
             self.accept()
 
     def _mark(self, found: tuple[int, int] | None = None) -> None:
-        written = self._code.value
-        marks = [
-            {"kind": "mark", "from": each.start(), "to": each.end(), "class": "mr-kw"}
-            for each in WORDS.finditer(written)
-            if each["word"] or each["window"]
-        ]
+        """Mark words in the browser alone: an update would send back the text as it was before."""
+        marks = marks_of(self._code.value)
         if found is not None:
-            marks.append({"kind": "mark", "from": found[0], "to": found[1], "class": "mr-wrong"})
-        self._code.decorations = marks
+            marks.append(_mark(found, "mr-wrong"))
+        if marks != self._marks:
+            self._marks = marks
+            self._code.run_method("setDecorations", marks)
+
+
+def marks_of(written: str) -> list[dict[str, Any]]:
+    """Return the marks of the words of CQL in a text."""
+    found = (each for each in WORDS.finditer(written) if each["word"] or each["window"])
+    return [_mark(each.span(), "mr-kw") for each in found]
+
+
+def _mark(place: tuple[int, int], kind: str) -> dict[str, Any]:
+    return {"kind": "mark", "from": place[0], "to": place[1], "class": kind}
 
 
 def place_of(error: MillraceError, written: str) -> tuple[int, int] | None:
