@@ -42,7 +42,7 @@ from millrace.state.store_state import StoreSpec
 from millrace.time import SECOND
 
 TICK = SECOND
-SPREAD_BYTES = 8 << 20
+SPREAD_BYTES = 2 << 20
 """An epoch is spread out if the one before it sent more than this to its shards."""
 
 
