@@ -12,15 +12,13 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SAY   := @printf '== %s\n'
 
-# Tests without Java in three lanes that take about as long: two cores are busy while one lane waits.
+# Three processes share the tests: two cores are busy while one of them waits for Spark or a server.
+# What shares something that is made once stays together; conftest.py says what, and what comes first.
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
-SAID   := tests/crash tests/slt tests/unit/lang
-ASIDE  := $(addprefix tests/unit/,client connectors index operators reading session state)
-# The same for slow ones. What drives a browser comes last: it leaves an event loop behind.
-SERVED := $(addprefix tests/unit/,cli client server operators sharing) tests/browser
+SHARED := -n 3 --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types units spark-tests browser-tests screenshots bench-epoch bench-filters bench-cql bench-joins bench-server soak fuzz torture clean env
+.PHONY: help demo test check lint types browser-tests screenshots bench-epoch bench-filters bench-cql bench-joins bench-server soak fuzz torture clean env
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -30,17 +28,16 @@ help:  ## show this list
 demo: $(STAMP)  ## a stream, a live view, a crash and its recovery; SECONDS=30
 	@$(BIN)/python -m millrace.cli.main demo --seconds $(SECONDS)
 
-check: $(STAMP)  ## the quick half: style, types, imports, spelling, tests without Java
-	$(SAY) 'crashes in process, the language, and some other tests, beside what follows'
-	@$(PYTEST) -m 'not spark and not slow' $(SAID) > $(VENV)/said.log 2>&1 & said=$$!; \
-	  $(PYTEST) -m 'not spark and not slow' $(ASIDE) > $(VENV)/aside.log 2>&1 & aside=$$!; \
-	  $(MAKE) --no-print-directory lint types units; units=$$?; \
-	  wait $$said; saids=$$?; tail -n 40 $(VENV)/said.log; \
-	  wait $$aside; asides=$$?; tail -n 40 $(VENV)/aside.log; exit $$((units | saids | asides))
-	$(SAY) 'check passed'
+check: MARKED := -m 'not spark and not slow'
+check test: $(STAMP)
+	$(SAY) 'tests, beside style, imports, spelling and types$(if $(MARKED),, (about a quarter of an hour))'
+	@$(MAKE) --no-print-directory lint types > $(VENV)/lint.log 2>&1 & lint=$$!; \
+	  $(PYTEST) $(SHARED) $(MARKED); tests=$$?; \
+	  wait $$lint; linted=$$?; cat $(VENV)/lint.log; exit $$((tests | linted))
+	$(SAY) '$@ passed'
 
-test: check spark-tests  ## everything: check, then the tests on Spark and in a browser
-	$(SAY) 'all tests passed'
+check:  ## the quick half: style, types, imports, spelling, tests without Java
+test:  ## everything: check, and the tests on Spark, in a browser, and slow ones
 
 lint: $(STAMP)  ## ruff, import contracts, spelling
 	$(SAY) 'style'
@@ -54,18 +51,6 @@ lint: $(STAMP)  ## ruff, import contracts, spelling
 types: $(STAMP)  ## mypy, strict
 	$(SAY) 'types'
 	@$(BIN)/mypy --no-error-summary
-
-units: $(STAMP)  ## tests that need no Java, but for those that check runs beside them
-	$(SAY) 'tests without Java'
-	@$(PYTEST) -m 'not spark and not slow' $(patsubst %,--ignore=%,$(SAID) $(ASIDE))
-
-spark-tests: $(STAMP)  ## the tests that start Spark or a browser, and slow ones beside them
-	$(SAY) 'tests on Spark, in a browser, and slow ones, beside each other (some minutes)'
-	@$(PYTEST) -m 'slow and not spark' $(SERVED:%=--ignore=%) > $(VENV)/slow.log 2>&1 & slow=$$!; \
-	  $(PYTEST) -m 'slow and not spark' $(SERVED) > $(VENV)/served.log 2>&1 & served=$$!; \
-	  $(PYTEST) -m spark; spark=$$?; \
-	  wait $$served; serveds=$$?; tail -n 40 $(VENV)/served.log; \
-	  wait $$slow; slows=$$?; tail -n 40 $(VENV)/slow.log; exit $$((spark | serveds | slows))
 
 browser-tests: $(STAMP)  ## the console in Chromium, which is installed if it is missing
 	$(SAY) 'tests in a browser'

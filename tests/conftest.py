@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.errors import UnsatisfiedAssumption
+from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +51,12 @@ SLOW_TESTS = {
         "unit/state/test_levels.py",
     )
 }
+# One process runs all tests of a file, and of these directories: they share what is made once.
+TOGETHER = ("tests/browser/", "tests/unit/client/served/")
+# In these files it is what the first parameter names that is shared: a configuration, or a way.
+PARTED = re.compile(
+    r"(tests/(?:crash/test_crashes|slt/test_slt).py)::\w+(\[[a-z0-9-]+?(?=[]:]|-[a-z]+[].]))?"
+)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 FUZZ_MINUTES = float(os.environ.get("FUZZ_MINUTES", "0"))
 
@@ -122,7 +131,10 @@ def pytest_terminal_summary(
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests by where they stand; when fuzzing, take the properties in any order."""
+    """Mark tests by where they stand; when fuzzing, take the properties in any order.
+
+    Otherwise what takes longest comes first, so that no process is alone with it at the end.
+    """
     for item in items:
         if SPARK_TESTS in item.path.parents:
             item.add_marker("spark")
@@ -130,10 +142,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("slow")
     if FUZZ_MINUTES:
         random.Random(config.option.hypothesis_seed).shuffle(items)
+    else:
+        items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    marks = [item.get_closest_marker(each) is None for each in ("spark", "slow")]
+    return marks.index(False) if False in marks else len(marks)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """When fuzzing, put every property under the clock."""
+    gc.freeze()  # modules and tests stay: looking through them for garbage is a part of the time
     if not FUZZ_MINUTES:
         return
     _budget.n_left = len(session.items)
@@ -150,6 +170,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Begin no further property when the time for fuzzing is over."""
     if FUZZ_MINUTES and not _budget.next_turn():
         pytest.skip("no time left")
+
+
+class SharedOut(LoadScopeScheduling):
+    """Gives tests to processes, those together that share something."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        """Name what is given to one process as a whole."""
+        for directory in TOGETHER:
+            if nodeid.startswith(directory):
+                return directory
+        parted = PARTED.match(nodeid)
+        return "".join(filter(None, parted.groups())) if parted else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedOut:
+    """Share tests out, if several processes run them."""
+    return SharedOut(config, log)
 
 
 @pytest.fixture(scope="session")

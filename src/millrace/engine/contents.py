@@ -156,7 +156,7 @@ def _numbered(sequence: int, changes: pa.RecordBatch) -> pa.Table:
 
 
 def _nothing(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], each.type) for each in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in schema], schema=schema)
 
 
 def repeated(table: pa.Table) -> pa.Table:

@@ -79,7 +79,7 @@ def beside_prefix(feed: FeedSpec) -> str:
 
 def state_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
     """Give the stores of what a feed's plan remembers."""
-    for name, schema in compiled(feed, catalog).stores().items():
+    for name, schema in compiled(feed, catalog).stores.items():
         yield state_prefix(feed) + name, StoreSpec(schema, fold=True)
 
 
@@ -87,7 +87,7 @@ def beside_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[tuple[str, Store
     """Give the stores of what runs beside a family's plan, if its queries see history."""
     if feed.history is None or feed.plan is None or feed.plan.parameters is None:
         return
-    for name, schema in compiled(feed, catalog).stores().items():
+    for name, schema in compiled(feed, catalog).stores.items():
         yield beside_prefix(feed) + name, StoreSpec(schema, fold=True)
 
 

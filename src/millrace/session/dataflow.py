@@ -216,7 +216,7 @@ class Dataflow:
             if isinstance(node, Source):
                 continue
             done = flow(work.total, node, names)
-            state = [held(engine.manifest, state_prefix(feed) + name) for name in plan.stores()
+            state = [held(engine.manifest, state_prefix(feed) + name) for name in plan.stores
                      if name.partition(".")[0] == short]  # fmt: skip
             ident = drawn.node(
                 _operator(feed, short),

@@ -107,7 +107,7 @@ def _stores(session: Session, feed: FeedSpec) -> Iterator[Store]:
         now = held(manifest, each.name)
         yield Store("stream", each.stream, expected, width, now)
     plan = compiled(feed, catalog)
-    schemas, prefix = plan.stores(), state_prefix(feed)
+    schemas, prefix = plan.stores, state_prefix(feed)
     holdings = Holdings(rates, plan.rereading.made)
     for name, owner in plan.owners().items():
         expected, now = holdings.of(name, owner), held(manifest, prefix + name)

@@ -84,7 +84,7 @@ def _state(session: Session, feed: FeedSpec) -> dict[str, tuple[str, str]]:
     """Return how many rows and bytes the stores of each operator hold."""
     plan = compiled(feed, session.engine.registry.catalog)
     sums: dict[str, tuple[int, int]] = {}
-    for store in plan.stores():
+    for store in plan.stores:
         rows, size = held(session.engine.manifest, state_prefix(feed) + store)
         before = sums.get(store.partition(".")[0], (0, 0))
         sums[store.partition(".")[0]] = (before[0] + rows, before[1] + size)

@@ -21,7 +21,11 @@ def files(root: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_the_page_tells_what_is_there(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_tells_what_is_there(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")  # wide enough, however long the name of the root is
+
     status = main(["inspect", str(root)])
 
     page = capsys.readouterr().out

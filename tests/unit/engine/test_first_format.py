@@ -197,8 +197,10 @@ def test_it_goes_on_after_another_start(session: Session, root: PosixRoot) -> No
 
 
 def test_it_can_be_inspected_and_verified(
-    root: PosixRoot, capsys: pytest.CaptureFixture[str]
+    root: PosixRoot, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "160")  # wide enough, however long the name of the root is
+
     assert main(["verify", str(root.path)]) == 0
     assert main(["inspect", str(root.path)]) == 0
 

@@ -110,13 +110,14 @@ class Plan:
         for each in streams:
             self._add_stream(each)
 
+    @cached_property
     def stores(self) -> dict[str, pa.Schema]:
-        """Return the stores that the operators use, with their columns."""
+        """The stores that the operators use, with their columns."""
         return {name: schema for each in self._operators for name, schema in each.stores().items()}
 
     def own_stores(self) -> dict[str, pa.Schema]:
         """Return those stores of a family that hold rows of births or of queries."""
-        found, owners = self.stores(), self.owners()
+        found, owners = self.stores, self.owners()
         return {name: found[name] for name, owner in owners.items() if _is_own(name, owner)}
 
     def names(self) -> dict[Relation | Stream, str]:
@@ -139,7 +140,7 @@ class Plan:
     def owners(self) -> dict[str, Relation | Stream]:
         """Return whose each store is."""
         named = {name: node for node, name in self.names().items()}
-        return {store: named[store.partition(".")[0]] for store in self.stores()}
+        return {store: named[store.partition(".")[0]] for store in self.stores}
 
     def _keep(self, operator: Kept) -> Kept:
         """Note an operator that has stores."""

@@ -77,7 +77,7 @@ class Timed:
 
 def empty_rows(schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch without rows."""
-    return pa.RecordBatch.from_arrays([pa.array([], each.type) for each in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in schema], schema=schema)
 
 
 def rows_of(columns: Sequence[pa.Array], names: Sequence[str], n_rows: int) -> pa.RecordBatch:
