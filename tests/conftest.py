@@ -172,7 +172,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("no time left")
 
 
-class SharedOut(LoadScopeScheduling):
+class SharedOut(LoadScopeScheduling):  # type: ignore[misc] # it has no types
     """Gives tests to processes, those together that share something."""
 
     def _split_scope(self, nodeid: str) -> str:
