@@ -13,12 +13,18 @@ import argparse
 import shutil
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from bench.report import Figure, publish
 from bench.server_runs import STREAM, Server, finished, load, served, started
+
+Sample: TypeAlias = tuple[float, dict[str, float]]
 
 SYMBOLS = 1_000
 WARM_UP = 0.4
@@ -57,7 +63,8 @@ def soak(root: Path, minutes: float) -> Soaked:
         rate = first["rows"] / (first["seconds"] + took)
         background = started(server, "push", n_batches=1 << 30, rows=1_000, symbols=SYMBOLS,
                              rate=rate / 2, connections=1, seconds=seconds)  # fmt: skip
-        samples, registered = _come_and_go(server, seconds)
+        with _weighed(server) as samples:
+            registered = _come_and_go(server, seconds)
         pushed = finished(background)
         total = first["rows"] + pushed["rows"]
         assert pushed["bad"] == 0, "a push was refused"
@@ -74,13 +81,28 @@ def soak(root: Path, minutes: float) -> Soaked:
                   pushed["cpu"])  # fmt: skip
 
 
-def _come_and_go(
-    server: Server, seconds: float
-) -> tuple[list[tuple[float, dict[str, float]]], int]:
-    """Register and drop queries until the time is over; look at memory now and then."""
+@contextmanager
+def _weighed(server: Server) -> Iterator[list[Sample]]:
+    """Note the memory of all processes twice a second, also while the server keeps us waiting."""
+    began, over, samples = time.monotonic(), threading.Event(), list[Sample]()
+
+    def weigh() -> None:
+        while not over.wait(0.5):
+            samples.append((time.monotonic() - began, server.rss()))
+
+    weighing = threading.Thread(target=weigh)
+    weighing.start()
+    try:
+        yield samples
+    finally:
+        over.set()
+        weighing.join()
+
+
+def _come_and_go(server: Server, seconds: float) -> int:
+    """Register and drop queries until the time is over; return how many came."""
     began, number, standing = time.monotonic(), 0, list[str]()
-    samples: list[tuple[float, dict[str, float]]] = []
-    while (now := time.monotonic() - began) < seconds:
+    while time.monotonic() - began < seconds:
         name = f"q{number}"
         text = QUERIES[number % len(QUERIES)].format(limit=90 + number % 10, number=number % 1_000)
         server.post("/v1/queries", {"sql": text, "name": name, "keep": 1_000})
@@ -91,14 +113,11 @@ def _come_and_go(
         server.get(f"/v1/queries/{standing[0]}/results?last=10")
         server.get("/v1/queries?search=price&limit=20")
         number += 1
-        samples.append((now, server.rss()))
         time.sleep(0.5)
-    return samples, number
+    return number
 
 
-def _growth(
-    samples: list[tuple[float, dict[str, float]]], seconds: float
-) -> tuple[dict[str, float], dict[str, float]]:
+def _growth(samples: list[Sample], seconds: float) -> tuple[dict[str, float], dict[str, float]]:
     """Compare memory at the end with that after the warm-up: medians of a fifth of the time."""
     warm = [each for at, each in samples if WARM_UP * seconds <= at < (WARM_UP + 0.2) * seconds]
     late = [each for at, each in samples if at >= 0.8 * seconds]
