@@ -28,6 +28,7 @@ SCHEMA = pa.schema(
         ("small", pa.int16()),
         ("hole", pa.int32()),
         ("text", pa.string()),
+        ("unsaid", pa.string()),
     ]
 )
 KEYS = st.lists(st.integers(0, 30), unique=True, min_size=1, max_size=12)
@@ -46,8 +47,11 @@ def stored(root: MemoryRoot, held: list[list[int]]) -> StoreState:
             [-key for key in ordered],
             [None if key % 5 == 0 else key for key in ordered],
             [str(key) for key in ordered],
+            [None if key % 7 == 0 else str(key) for key in ordered],
         ]
-        table = pa.table([ordered, ordered, [epoch] * len(keys), *made], schema=SCHEMA)
+        table = pa.table(
+            [ordered, [5 * key % 31 for key in ordered], [epoch] * len(keys), *made], schema=SCHEMA
+        )
         pieces = runs.write_runs(root, {"r": table}, epoch=epoch, buckets=(0, 1))
         state = state.with_run([pieces["r"]], epoch)
     return state
@@ -66,7 +70,9 @@ def test_rows_of_keys_are_found_in_all_runs(
     asked = lookup(root, state)
 
     chosen = asked.blocks(keys, begin=begin, first=first)
-    taken = asked.take(keys, tuple(SCHEMA.names), begin=begin, latest=latest)
+    names = tuple(SCHEMA.names)
+    taken = asked.take(keys, names, begin=begin, latest=latest)
+    by_time = asked.take(keys, names, begin=begin, latest=latest, shift=2)
 
     rows = [row for row in scan(root, state).to_pylist() if row["_key"] in wanted]
     admitted = [row for row in rows if row["x"] >= first and row["_time"] >= begin]
@@ -75,6 +81,10 @@ def test_rows_of_keys_are_found_in_all_runs(
     assert sorted(taken.to_pylist(), key=repr) == sorted(
         (row for row in rows if begin <= row["_time"] <= latest), key=repr
     )
+    assert taken["_key"].to_pylist() == sorted(taken["_key"].to_pylist())
+    assert sorted(by_time.to_pylist(), key=repr) == sorted(taken.to_pylist(), key=repr)
+    order = [(row["_key"] >> 2, row["_time"]) for row in by_time.to_pylist()]
+    assert order == sorted(order)
 
 
 def test_a_piece_that_was_cut_shows_only_what_is_left() -> None:
