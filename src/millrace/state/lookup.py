@@ -74,7 +74,7 @@ class Lookup:
             found.learn(block, self._blocks[block].rows)
         return found
 
-    def take(  # noqa: PLR0913  a window, and an order
+    def take(
         self,
         keys: Keys,
         names: tuple[str, ...],
