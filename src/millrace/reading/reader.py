@@ -110,17 +110,26 @@ class Reader:
         return max(_newest(self.root, COMMITS), self.manifest.epoch)
 
     def _open(self) -> None:
-        lease = Lease.take(self.root, max(_newest(self.root, COMMITS), 0), LEASE_SECONDS)
-        manifest = load_manifest(self.root)
-        number, state = _registry_log(self.root).load()
-        queries = QueryList.of(state)
+        seconds = LEASE_SECONDS
+        while True:
+            lease = Lease.take(self.root, max(_newest(self.root, COMMITS), 0), seconds)
+            manifest = load_manifest(self.root)
+            number, state = _registry_log(self.root).load()
+            queries = QueryList.of(state)
+            try:
+                until = max(manifest.epoch, 0)
+                held = lease.renew(self.root, until, LEASE_SECONDS, registry=number)
+                break
+            except StoreError as error:  # on a machine that is busy, to read may take long
+                _logger.info("root read too slowly, reading anew: %s", error)
+                lease.release(self.root)
+                seconds *= 2
         with self._lock:
             self.manifest, self._number, self._state = manifest, number, state
             self._queries = queries
         with self._leasing:
             self._drop_lease()
-            until = max(manifest.epoch, 0)
-            self._lease = lease.renew(self.root, until, LEASE_SECONDS, registry=number)
+            self._lease = held
 
     def renew(self) -> tuple[int, int]:
         """Hold the lease for longer; to be called several times in its time, in any thread.

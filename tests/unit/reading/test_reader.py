@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.engine.local import Feed, LocalRun
+from millrace.reading import reader
 from millrace.reading.answers import answers
 from millrace.reading.haystack import Haystack
 from millrace.reading.query_list import QueryList
@@ -18,6 +19,7 @@ from millrace.session import Query, Session, Template
 from millrace.session.listing import listed
 from millrace.state.lease import held
 from millrace.state.memory_root import MemoryRoot
+from millrace.testing.configurations import replaced
 
 COLUMNS = "symbol text, price double, ts timestamp"
 WORDS = ["", "a", "PRICE > 1", "alert", "ALERT#", "ert#3", "#", "t#x", "'B", "q1", "\0", "zzz", "é"]
@@ -194,6 +196,17 @@ def test_a_lease_is_held_while_a_reader_is_open() -> None:
 
     assert [each.registry is not None for each in during] == [True]
     assert held(world.root, 0.0) == []
+
+
+def test_a_root_that_takes_longer_to_read_than_a_lease_lasts_is_read_again() -> None:
+    world = World()
+    slow = Reader(world.root)
+
+    with replaced([(reader, "LEASE_SECONDS", 1e-6)]):
+        slow.open()
+
+    assert slow.number == world.session.engine.registry.number
+    assert len(held(world.root, 0.0)) == 2
 
 
 @pytest.mark.parametrize("word", ["", "over"])
