@@ -38,6 +38,7 @@ from millrace.reading.window import Instant
 from millrace.state.container import Container
 from millrace.state.lease import Lease
 from millrace.state.log import Log
+from millrace.state.lookup import go_on
 from millrace.state.manifest import Delta, Manifest, apply
 from millrace.state.names import COMMITS, MissingError, number_of, numbered
 from millrace.state.root import Root
@@ -231,6 +232,7 @@ class Reader:
                 break
             manifest = apply(manifest, delta)
             deltas.append(delta)
+        go_on(self.root, self.manifest.stores, manifest.stores)
         self.manifest = manifest
         return deltas
 

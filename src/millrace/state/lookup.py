@@ -2,7 +2,7 @@
 
 Whoever reads a few keys asks which blocks may hold them once for all runs, and looks only into
 those. A lookup is made once for a state of a store, and goes with it; blocks are mapped when they
-are first looked into, and stay so for the lookups of later states.
+are first looked into, and stay so for the lookups of later states, which go on from them.
 
 Kernels find and gather rows by the addresses of columns (`kernels.mapped`), in the order in which
 they are wanted. Columns that are neither plain numbers nor texts, or have NULL, are gathered by
@@ -14,12 +14,15 @@ texts, 10 us a block for others.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 
+from millrace.errors import MillraceError
 from millrace.kernels.arrays import Ints
 from millrace.kernels.mapped import BIT, fenced, gather, gather_texts, rows_of_ids
 from millrace.state.order import Keys
@@ -31,6 +34,8 @@ FIRST_TIME, LAST_TIME = -(1 << 63), (1 << 63) - 1
 
 _WIDTHS = (1, 2, 4, 8)
 _APART = 64
+MOST_FRESH, MOST_SETS = 1_000, 32
+"""So many blocks are looked into ahead, for so many sets of columns."""
 
 
 class Lookup:
@@ -56,6 +61,17 @@ class Lookup:
         self.sizes = np.array([each.size for each in self._blocks], np.int64)
         """How many rows each block has."""
         self._columns: dict[tuple[str, ...], Columns] = {}
+
+    def go_on(self, before: Lookup) -> None:
+        """Know what a lookup of an earlier state knows, and look into what is new as it would."""
+        known = {each.place: at for at, each in enumerate(before._blocks)}
+        same = np.array([known.get(each.place, -1) for each in self._blocks], np.int64)
+        fresh = np.flatnonzero(same < 0)
+        for block in np.flatnonzero(same >= 0).tolist():
+            self._blocks[block] = before._blocks[same[block]]
+        for names, columns in list(before._columns.items())[-MOST_SETS:]:
+            self._columns[names] = columns.moved(same)
+            self.columns(names, fresh[:MOST_FRESH])
 
     def blocks(self, keys: Keys, *, begin: int = FIRST_TIME, first: int = 0) -> Ints:
         """Return the blocks that may hold some keys, ascending, in the order of runs.
@@ -143,6 +159,18 @@ class Columns:
         self._copied = [*self._plain, *self._texts]
         self._holes = np.zeros((n_blocks, len(self._copied)), np.bool_)
 
+    def moved(self, blocks: Ints) -> Columns:
+        """Return the same for other blocks: which of these each was, -1 if it is new."""
+        moved = Columns(self.fields, len(blocks))
+        there = blocks >= 0
+        for mine, its in (
+            (self.bases, moved.bases),
+            (self._holes, moved._holes),
+            (self.known, moved.known),
+        ):
+            its[there] = mine[blocks[there]]
+        return moved
+
     def learn(self, block: int, rows: pa.RecordBatch) -> None:
         """Find out where the values of a block stand."""
         found = []
@@ -193,6 +221,8 @@ class Block:
         self._stored, self._ordinal = stored, ordinal
         self._first = max(part[0] - start, 0)
         self.size: int = min(part[1], stop) - start - self._first
+        self.place = (stored, ordinal, self._first, self.size)
+        """What is the same for blocks of the same rows."""
 
     @cached_property
     def rows(self) -> pa.RecordBatch:
@@ -228,3 +258,16 @@ def lookup(root: Root, state: StoreState) -> Lookup:
     if known is None or known[0] != root.uri:
         known = _lookups[state] = (root.uri, Lookup(root, state))
     return known[1]
+
+
+def go_on(root: Root, before: Mapping[str, StoreState], after: Mapping[str, StoreState]) -> None:
+    """Make lookups of those stores that have changed and were looked into.
+
+    Whoever follows a root does so before anybody asks: blocks that are new are read and verified.
+    """
+    for name, state in after.items():
+        old = before.get(name)
+        known = None if old is None or old is state else _lookups.get(old)
+        if known is not None and known[0] == root.uri:
+            with contextlib.suppress(MillraceError, OSError):  # whoever asks is told
+                lookup(root, state).go_on(known[1])

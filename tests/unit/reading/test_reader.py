@@ -19,7 +19,6 @@ from millrace.session import Query, Session, Template
 from millrace.session.listing import listed
 from millrace.state.lease import held
 from millrace.state.memory_root import MemoryRoot
-from millrace.testing.configurations import replaced
 
 COLUMNS = "symbol text, price double, ts timestamp"
 WORDS = ["", "a", "PRICE > 1", "alert", "ALERT#", "ert#3", "#", "t#x", "'B", "q1", "\0", "zzz", "é"]
@@ -198,12 +197,14 @@ def test_a_lease_is_held_while_a_reader_is_open() -> None:
     assert held(world.root, 0.0) == []
 
 
-def test_a_root_that_takes_longer_to_read_than_a_lease_lasts_is_read_again() -> None:
+def test_a_root_that_takes_longer_to_read_than_a_lease_lasts_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World()
     slow = Reader(world.root)
+    monkeypatch.setattr(reader, "LEASE_SECONDS", 1e-6)
 
-    with replaced([(reader, "LEASE_SECONDS", 1e-6)]):
-        slow.open()
+    slow.open()
 
     assert slow.number == world.session.engine.registry.number
     assert len(held(world.root, 0.0)) == 2
