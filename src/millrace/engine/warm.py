@@ -80,7 +80,7 @@ def warm_reading() -> None:
     state = StoreState(StoreSpec(rows.schema)).with_run([pieces["warm"]], 0)
     found = lookup(root, state)
     chosen = found.blocks(key)
-    found.take(distinct(key), ("_key", "_time", "n"))
+    found.take(distinct(key), ("_key", "_time", "n", "set"))
     sets = found.columns(("_key", "_key", "n", "_time", "set"), chosen)
     members_of_keys(sets.bases, found.sizes, chosen, key, 0)
 

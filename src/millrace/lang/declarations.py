@@ -27,6 +27,7 @@ from millrace.time import print_duration
 Options: TypeAlias = tuple[tuple[str, Value], ...]
 FanOut: TypeAlias = OneOf["rows", "counts", "sets"]
 Kind: TypeAlias = OneOf["stream", "query", "template", "sink", "table", "view"]
+Alterable: TypeAlias = OneOf["stream", "query", "template"]
 Listing: TypeAlias = OneOf[
     "streams", "queries", "templates", "sinks", "families", "tables", "views"
 ]
@@ -266,6 +267,18 @@ class Pause(Statement):
 
     def __str__(self) -> str:
         return f"{'RESUME' if self.resume else 'PAUSE'} QUERY {name_text(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Alter(Statement):
+    """`ALTER`: something that was said of a stream, a query or a template, said otherwise."""
+
+    kind: Alterable
+    name: str
+    options: QueryOptions
+
+    def __str__(self) -> str:
+        return f"ALTER {self.kind.upper()} {name_text(self.name)} SET ({self.options})"
 
 
 @dataclass(frozen=True, slots=True)

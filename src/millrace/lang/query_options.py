@@ -67,10 +67,26 @@ def query_options(cursor: Cursor) -> tuple[QueryOptions, bool]:
     return QueryOptions(**found), bool(unbounded)
 
 
-def _option(cursor: Cursor, found: dict[str, Any]) -> None:
+def changed_option(cursor: Cursor, kind: str) -> QueryOptions:
+    """Read `(policy = 'eager')`: what may be said otherwise of something that stands."""
+    found: dict[str, Any] = {}
+    changeable = "retain" if kind == "stream" else "policy"
+    cursor.wrapped(lambda: _option(cursor, found, kind, changeable))
+    return QueryOptions(**found)
+
+
+def _option(
+    cursor: Cursor, found: dict[str, Any], kind: str = "query", changeable: str = ""
+) -> None:
     span = cursor.span
     name = cursor.name("option", reserved=True).lower()
     read = _OPTIONS.get(name)
+    if changeable and name != changeable:
+        cursor.fail(
+            f'of a {kind} that stands "{name}" does not change',
+            span=span,
+            hint=f"Only its {changeable} does; drop it, and declare it anew.",
+        )
     if read is None:
         known = sorted(_OPTIONS)
         cursor.fail(

@@ -13,6 +13,7 @@ read here.
     CREATE TABLE limits (symbol text, most double, PRIMARY KEY (symbol));
     CREATE QUERY big WITH (history = '1 hour', ttl = '7 days')
       AS SELECT symbol, price FROM trades WHERE price > 100;
+    ALTER QUERY big SET (policy = 'eager');
     SUBSCRIBE big;
 """
 
@@ -39,6 +40,8 @@ from millrace.lang.clauses import (
 )
 from millrace.lang.cursor import Cursor, Mark
 from millrace.lang.declarations import (
+    Alter,
+    Alterable,
     CreateQuery,
     CreateSink,
     CreateStream,
@@ -65,11 +68,12 @@ from millrace.lang.declarations import (
 )
 from millrace.lang.errors import LanguageError, Span, place
 from millrace.lang.queries import FIRST_WORDS, names_only
-from millrace.lang.query_options import query_options
+from millrace.lang.query_options import changed_option, query_options
 from millrace.lang.words import Value
 from millrace.plan.nearest import nearest
 
 _LISTINGS = ("STREAMS", "QUERIES", "TEMPLATES", "SINKS", "FAMILIES", "TABLES", "VIEWS")
+_ALTERABLE = ("STREAM", "QUERY", "TEMPLATE")
 _KINDS = ("STREAM", "QUERY", "TEMPLATE", "SINK", "TABLE", "VIEW")
 _CREATED = (
     "A view is computed where it is read; what CREATE QUERY names keeps its answers.",
@@ -348,6 +352,13 @@ def _pause(cursor: Cursor) -> Pause:
     return Pause(cursor.name("query"), resume)
 
 
+def _alter(cursor: Cursor) -> Alter:
+    kind = cast(Alterable, _one_of(cursor, _ALTERABLE))
+    name = cursor.name(kind)
+    cursor.expect("SET")
+    return Alter(kind, name, changed_option(cursor, kind))
+
+
 def _show(cursor: Cursor) -> Show:
     return Show(cast(Listing, _one_of(cursor, _LISTINGS)))
 
@@ -375,6 +386,7 @@ def _subscribe(cursor: Cursor) -> Subscribe:
 
 
 _STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
+    "ALTER": _alter,
     "CREATE": _create,
     "REGISTER": _register,
     "INSERT": _insert,

@@ -76,7 +76,7 @@ def ordered_by(table: pa.Table, first: Sequence[str]) -> pa.Table:
         rank = np.zeros(table.num_rows, np.int64)
         rank[rows[canonical_order(table.take(pa.array(rows))).to_numpy()]] = np.arange(rows.size)
         order = np.lexsort([rank, *leading[::-1]])
-    return table.take(pa.array(order))
+    return table if (order[1:] > order[:-1]).all() else table.take(pa.array(order))
 
 
 def in_order(columns: Sequence[np.ndarray]) -> bool:

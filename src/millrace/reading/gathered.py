@@ -88,13 +88,15 @@ def gathered_answers(
         pairs = pairs[0][before], pairs[1][before]
     if pairs is None or not pairs[1].size:
         return
+    if qids is not None and qids.size == 1:
+        for each in asking_one(root, manifest, feed, int(qids[0])):
+            columns = (*_LEADING, *sorted(each.columns))
+            ids = distinct(pairs[1])
+            rows = _rows(root, manifest, feed, ids, times, columns, shift=EPOCH_SHIFT)
+            yield answered(feed, each, pairs[0][: rows.num_rows], rows, functions)
+        return
     if qids is not None:
-        one = qids.size == 1
-        asked = list(
-            asking_one(root, manifest, feed, int(qids[0]))
-            if one
-            else asking(root, manifest, feed, qids)
-        )
+        asked = list(asking(root, manifest, feed, qids))
     needed = sorted(frozenset().union(*(each.columns for each in asked)))
     found = with_rows(root, manifest, feed, pairs, times, (*_LEADING, *needed))
     for each in asked:
@@ -126,11 +128,9 @@ def with_rows(
 ) -> Found:
     """Read the rows of pairs that are within some times; all columns, if none are named."""
     owners, ids = pairs
-    store = _store(manifest, feed, "seen")
-    assert store is not None, "there are sets of its rows"
-    rows = _rows(root, store, distinct(ids), times, columns or tuple(store.schema.names))
+    rows = _rows(root, manifest, feed, distinct(ids), times, columns)
     keys = rows.column(0).to_numpy()
-    if keys.size == ids.size and (keys == ids).all():  # as those of one query mostly are
+    if keys.size == ids.size and (keys == ids).all():
         return Found(owners, None, rows)
     if not keys.size:
         return Found(owners[:0], np.zeros(0, np.int64), rows)
@@ -213,15 +213,23 @@ def _pairs(
 
 
 def _rows(
-    root: Root, store: StoreState, ids: Hashes, times: Range, columns: tuple[str, ...]
+    root: Root,
+    manifest: Manifest,
+    feed: FeedSpec,
+    ids: Hashes,
+    times: Range,
+    columns: tuple[str, ...] | None,
+    shift: int | None = None,
 ) -> pa.RecordBatch:
-    """Return the rows of some ids, ascending, in some times; those that expired may be missing."""
+    """Return the rows of some ids, ascending, in some times; those that expired may be missing.
+
+    With `shift` they are ordered by their epochs, and then by their times.
+    """
+    store = _store(manifest, feed, "seen")
+    assert store is not None, "there are sets of its rows"
     begin, latest = _within_int64(times)
-    rows = lookup(root, store).take(ids, columns, begin=begin, latest=latest)
-    keys = rows.column(0).to_numpy()
-    if (keys[1:] < keys[:-1]).any():
-        rows = rows.take(pa.array(np.argsort(keys)))
-    return rows
+    names = columns or tuple(store.schema.names)
+    return lookup(root, store).take(ids, names, begin=begin, latest=latest, shift=shift)
 
 
 def _within_int64(times: Range) -> Range:

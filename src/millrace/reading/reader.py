@@ -38,6 +38,7 @@ from millrace.reading.window import Instant
 from millrace.state.container import Container
 from millrace.state.lease import Lease
 from millrace.state.log import Log
+from millrace.state.lookup import go_on
 from millrace.state.manifest import Delta, Manifest, apply
 from millrace.state.names import COMMITS, MissingError, number_of, numbered
 from millrace.state.root import Root
@@ -110,17 +111,26 @@ class Reader:
         return max(_newest(self.root, COMMITS), self.manifest.epoch)
 
     def _open(self) -> None:
-        lease = Lease.take(self.root, max(_newest(self.root, COMMITS), 0), LEASE_SECONDS)
-        manifest = load_manifest(self.root)
-        number, state = _registry_log(self.root).load()
-        queries = QueryList.of(state)
+        seconds = LEASE_SECONDS
+        while True:
+            lease = Lease.take(self.root, max(_newest(self.root, COMMITS), 0), seconds)
+            manifest = load_manifest(self.root)
+            number, state = _registry_log(self.root).load()
+            queries = QueryList.of(state)
+            try:
+                until = max(manifest.epoch, 0)
+                held = lease.renew(self.root, until, LEASE_SECONDS, registry=number)
+                break
+            except StoreError as error:  # on a machine that is busy, to read may take long
+                _logger.info("root read too slowly, reading anew: %s", error)
+                lease.release(self.root)
+                seconds *= 2
         with self._lock:
             self.manifest, self._number, self._state = manifest, number, state
             self._queries = queries
         with self._leasing:
             self._drop_lease()
-            until = max(manifest.epoch, 0)
-            self._lease = lease.renew(self.root, until, LEASE_SECONDS, registry=number)
+            self._lease = held
 
     def renew(self) -> tuple[int, int]:
         """Hold the lease for longer; to be called several times in its time, in any thread.
@@ -222,6 +232,7 @@ class Reader:
                 break
             manifest = apply(manifest, delta)
             deltas.append(delta)
+        go_on(self.root, self.manifest.stores, manifest.stores)
         self.manifest = manifest
         return deltas
 

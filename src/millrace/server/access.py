@@ -57,10 +57,16 @@ def gate_of(request: Request) -> Gate:
     return found
 
 
+def asked_of(request: Request) -> tuple[Principal, Service]:
+    """Return who makes a request, and the service: sooner than as parameters of a route."""
+    gate = gate_of(request)
+    known: Principal | None = request.scope.get(ADMITTED)
+    return known or gate.admit(request.headers.get("authorization")), gate.service
+
+
 async def admitted(request: Request) -> Principal:
     """Return who makes a request; whoever came through the door is known."""
-    known: Principal | None = request.scope.get(ADMITTED)
-    return known or gate_of(request).admit(request.headers.get("authorization"))
+    return asked_of(request)[0]
 
 
 async def service_of(request: Request) -> Service:

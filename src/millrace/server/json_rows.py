@@ -1,6 +1,7 @@
 """Rows as JSON: values that JSON has no form for are texts.
 
-timestamps    ISO 8601 in UTC with microseconds: "2026-01-31T12:00:00.000000Z"
+timestamps    ISO 8601 in UTC with microseconds: "2026-01-31T12:00:00.000000Z"; where the calendar
+              ends, the number of microseconds since 1970: "4611686018427387904 us"
 dates         "2026-01-31"
 integers      beyond 2^53 as texts, since many clients read numbers as doubles; a column of
               64-bit integers may so hold both
@@ -18,13 +19,17 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.errors import PlanError
-from millrace.time import print_instant, to_datetime
+from millrace.schema import TIMESTAMP
+from millrace.time import print_instant, to_datetime, to_instant
 
 EXACT = 1 << 53
+_CALENDAR = to_instant("0001-01-01T00:00:00Z"), to_instant("9999-12-31T23:59:59.999999Z")
+"""The first and the last instant of it."""
 
 
 def json_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -44,8 +49,7 @@ def json_values(column: pa.ChunkedArray) -> list[Any]:
     """Return the values of a column as JSON has them."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        spelt = pc.strftime(column.cast(pa.timestamp("us", tz="UTC")), "%Y-%m-%dT%H:%M:%SZ")
-        return list(spelt.to_pylist())
+        return _instants(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
     if pa.types.is_decimal(kind) or pa.types.is_date(kind):
         return list(column.cast(pa.string()).to_pylist())
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -74,6 +78,19 @@ def _lists(column: pa.ChunkedArray) -> list[Any]:
             found.append(None if length is None else values[at : at + length])
             at += length or 0
     return found
+
+
+def _instants(times: pa.Array) -> list[str | None]:
+    """Spell instants at once, if all of them are in the calendar."""
+    numbers = (times if times.type == TIMESTAMP else times.cast(TIMESTAMP)).view(pa.int64())
+    micros = (numbers.fill_null(0) if numbers.null_count else numbers).to_numpy()
+    if micros.size and (micros.min() < _CALENDAR[0] or micros.max() > _CALENDAR[1]):
+        return [instant_text(each) for each in numbers.to_pylist()]
+    texts = np.datetime_as_string(micros.view("M8[us]")).tolist()
+    if not numbers.null_count:
+        return [f"{each}Z" for each in texts]
+    said = numbers.is_valid().to_pylist()
+    return [f"{each}Z" if there else None for each, there in zip(texts, said, strict=True)]
 
 
 def _integer(value: int) -> int | str:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from millrace.errors import MillraceError, NameTakenError, UnknownNameError
 from millrace.lang.declarations import (
+    Alter,
     Connector,
     CreateQuery,
     CreateSink,
@@ -96,7 +97,7 @@ class OwnScript(Script):
             self._who.require("writer")
         if isinstance(statement, DryRun):
             require_hearing(self.session, self._who, str(statement.query))
-        ours = isinstance(statement, Drop) and statement.kind not in _OWN
+        ours = isinstance(statement, Drop | Alter) and statement.kind not in _OWN
         if ours or isinstance(statement, _DECLARATIONS):
             self._who.require_operator(" ".join(str(statement).split()[:2]).upper())
         if isinstance(statement, InsertFile):
@@ -130,7 +131,7 @@ class OwnScript(Script):
                 return replace(statement, name=who.stored(name), into=into and who.stored(into))
             case CreateTemplate(name, _, _, _):
                 return replace(statement, name=who.stored(name))
-            case Drop(kind, name, _) if kind in _OWN:
+            case Drop(kind, name, _) | Alter(kind, name, _) if kind in _OWN:
                 return replace(statement, name=who.found(name, kind))
             case Pause(name, _) | Subscribe(name, _):
                 return replace(statement, name=who.found(name))

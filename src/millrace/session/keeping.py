@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from millrace.engine.feeds import POLICIES, FeedSpec, Policy
+from millrace.engine.policies import stretches
 from millrace.engine.streams import StreamSpec
 from millrace.errors import PlanError
 from millrace.session.life import Life
 from millrace.time import print_duration, to_micros
 
 if TYPE_CHECKING:
+    from millrace.session.open_root import OpenRoot
     from millrace.session.session import Session
 
 _RETAIN = 'Say for how long: retain="1 hour".'
@@ -106,6 +108,22 @@ def set_policy(session: Session, feed: FeedSpec, policy: str) -> None:
     Life(feed.history).require_policy(policy)
     if policy != feed.policy:
         session.change({"do": "set policy", "name": feed.name, "policy": policy})
+
+
+def require_found_anew(session: OpenRoot, stream: str, retain: int) -> None:
+    """Refuse to keep rows for less time than answers are to be found among them."""
+    engine = session.engine
+    for feed in engine.registry.catalog.feeds.values():
+        if feed.stream != stream or feed.retain is None or feed.retain <= retain:
+            continue
+        kept = stretches(engine.manifest, feed)
+        if "none" in (feed.policy, *(each.policy for each in kept)):
+            raise PlanError(
+                f'answers of "{feed.name}" are found anew in rows of stream "{stream}"',
+                detail=f"They are retained for {print_duration(feed.retain)}, and the rows would "
+                f"be for {print_duration(retain)}.",
+                hint='Give it policy "lazy", and ask again when what was answered has expired.',
+            )
 
 
 _HOW = {

@@ -22,6 +22,7 @@ from millrace.errors import PlanError
 from millrace.reading.unexpired import unexpired
 from millrace.session.backends import backend_for
 from millrace.session.following import Following
+from millrace.session.keeping import require_found_anew
 from millrace.state.fence import Fence
 from millrace.state.root import Root
 from millrace.state.run_store import RunStore
@@ -63,7 +64,9 @@ class OpenRoot:
 
     def retain(self, stream: str, duration: str | int) -> None:
         """Keep the history of a stream for another while, from the next epoch on."""
-        self.change({"do": "retain stream", "name": stream, "retain": to_micros(duration)})
+        retain = to_micros(duration)
+        require_found_anew(self, stream, retain)
+        self.change({"do": "retain stream", "name": stream, "retain": retain})
 
     def record(
         self, changes: list[dict[str, Any]], tables: Sequence[pa.RecordBatch] = ()

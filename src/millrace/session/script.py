@@ -24,6 +24,7 @@ from millrace.connectors.sinks.sink import Sink
 from millrace.errors import MillraceError, PlanError, UnknownNameError
 from millrace.lang.binder import bind_condition
 from millrace.lang.declarations import (
+    Alter,
     Connector,
     CreateQuery,
     CreateSink,
@@ -159,10 +160,8 @@ class Script:
                 return self._change_rows(statement)
             case Drop():
                 return self._drop(statement)
-            case Pause(name, resume):
-                found = self._query(name)
-                found.resume() if resume else found.pause()
-                return f'query "{name}" {"goes on" if resume else "is paused"}'
+            case Pause() | Alter():
+                return self._altered(statement)
             case Register():
                 raise PlanError(
                     f"{str(statement).split('(')[0].strip()} is not executed yet",
@@ -171,6 +170,20 @@ class Script:
             case _:
                 message = f"a statement of another kind: {statement}"
                 raise AssertionError(message)
+
+    def _altered(self, asked: Pause | Alter) -> str:
+        if isinstance(asked, Pause):
+            query = self._query(asked.name)
+            query.resume() if asked.resume else query.pause()
+            return f'query "{asked.name}" {"goes on" if asked.resume else "is paused"}'
+        if asked.kind == "stream":
+            assert asked.options.retain is not None, "nothing else of a stream is altered"
+            self.session.retain(asked.name, asked.options.retain)
+        else:
+            assert asked.options.policy is not None, "nothing else of a query is altered"
+            find = self._query if asked.kind == "query" else self.template
+            find(asked.name).set_policy(asked.options.policy)
+        return f'{asked.kind} "{asked.name}" has {asked.options} from the next epoch on'
 
     def _create_stream(self, asked: CreateStream) -> str:
         source = self.session.make_source(

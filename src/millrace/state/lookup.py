@@ -2,25 +2,29 @@
 
 Whoever reads a few keys asks which blocks may hold them once for all runs, and looks only into
 those. A lookup is made once for a state of a store, and goes with it; blocks are mapped when they
-are first looked into, and stay so for the lookups of later states.
+are first looked into, and stay so for the lookups of later states, which go on from them.
 
-Kernels find and gather rows by the addresses of columns (`kernels.mapped`). Columns that are not
-plain numbers, or have NULL, are gathered by Arrow.
+Kernels find and gather rows by the addresses of columns (`kernels.mapped`), in the order in which
+they are wanted. Columns that are neither plain numbers nor texts, or have NULL, are gathered by
+Arrow.
 
-Cost: about 5 us for a look, whatever the blocks, 1 us for each column of numbers, 10 for others.
+Cost: about 5 us for a look, whatever the blocks, 1 us for each column of numbers, 3 us for one of
+texts, 10 us a block for others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 
+from millrace.errors import MillraceError
 from millrace.kernels.arrays import Ints
-from millrace.kernels.mapped import BIT, fenced, gather, rows_of_ids
+from millrace.kernels.mapped import BIT, fenced, gather, gather_texts, rows_of_ids
 from millrace.state.order import Keys
 from millrace.state.root import Root
 from millrace.state.run_file import StoredRun, opened
@@ -30,6 +34,8 @@ FIRST_TIME, LAST_TIME = -(1 << 63), (1 << 63) - 1
 
 _WIDTHS = (1, 2, 4, 8)
 _APART = 64
+MOST_FRESH, MOST_SETS = 1_000, 32
+"""So many blocks are looked into ahead, for so many sets of columns."""
 
 
 class Lookup:
@@ -56,6 +62,17 @@ class Lookup:
         """How many rows each block has."""
         self._columns: dict[tuple[str, ...], Columns] = {}
 
+    def go_on(self, before: Lookup) -> None:
+        """Know what a lookup of an earlier state knows, and look into what is new as it would."""
+        known = {each.place: at for at, each in enumerate(before._blocks)}
+        same = np.array([known.get(each.place, -1) for each in self._blocks], np.int64)
+        fresh = np.flatnonzero(same < 0)
+        for block in np.flatnonzero(same >= 0).tolist():
+            self._blocks[block] = before._blocks[same[block]]
+        for names, columns in list(before._columns.items())[-MOST_SETS:]:
+            self._columns[names] = columns.moved(same)
+            self.columns(names, fresh[:MOST_FRESH])
+
     def blocks(self, keys: Keys, *, begin: int = FIRST_TIME, first: int = 0) -> Ints:
         """Return the blocks that may hold some keys, ascending, in the order of runs.
 
@@ -80,25 +97,45 @@ class Lookup:
         *,
         begin: int = FIRST_TIME,
         latest: int = LAST_TIME,
+        shift: int | None = None,
     ) -> pa.RecordBatch:
-        """Return some columns of the rows of some keys, ascending, no two rows of one in a block.
+        """Return some columns of the rows of some ascending keys, no two rows of one in a block.
 
-        The first columns are the key and the time; earlier and later rows are left out.
+        The first columns are the key and the time; earlier and later rows are left out. Rows ascend
+        by key; with `shift`, by the key without so many of its last bits, and then by time.
         """
         chosen = self.blocks(keys, begin=begin)
         columns = self.columns(names, chosen)
-        places, bounds = rows_of_ids(columns.bases, self.sizes, chosen, keys, begin, latest)
-        arrays = columns.gathered(chosen, bounds, places)
+        blocks, places, found, times = rows_of_ids(
+            columns.bases, self.sizes, chosen, keys, begin, latest
+        )
+        if shift is not None:
+            order = np.lexsort((times, found >> np.uint64(shift)))
+            blocks, places = blocks[order], places[order]
+        elif (found[1:] < found[:-1]).any():
+            order = np.argsort(found)
+            blocks, places = blocks[order], places[order]
+        arrays = columns.gathered(blocks, places)
         for at in columns.others(chosen):
-            parts = [
-                self._blocks[block].rows.column(names[at]).take(pa.array(places[first:stop]))
-                for block, first, stop in zip(
-                    chosen.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True
-                )
-                if stop > first
-            ]
-            arrays[at] = _joined(parts, columns.fields.field(at).type)
+            arrays[at] = self._gathered(names[at], blocks, places, columns.fields.field(at).type)
         return pa.RecordBatch.from_arrays(arrays, schema=columns.fields)
+
+    def _gathered(self, name: str, blocks: Ints, places: Ints, kind: pa.DataType) -> pa.Array:
+        """Return a column of rows, taken by Arrow."""
+        order = np.argsort(blocks, kind="stable")
+        bounds = np.flatnonzero(np.diff(blocks[order], prepend=-1)).tolist()
+        parts = [
+            self._blocks[blocks[rows[0]]].rows.column(name).take(pa.array(places[rows]))
+            for rows in np.split(order, bounds[1:])
+            if rows.size
+        ]
+        if not parts:
+            return pa.array([], kind)
+        if len(parts) == 1:
+            return parts[0]
+        back = np.empty(order.size, np.int64)
+        back[order] = np.arange(order.size)
+        return pa.concat_arrays(parts).take(pa.array(back))
 
 
 class Columns:
@@ -114,46 +151,66 @@ class Columns:
         self._plain = [at for at, width in enumerate(widths) if width is not None]
         self._types = [fields.field(at).type for at in self._plain]
         self._widths = np.array([each for each in widths if each is not None], np.int64)
-        self._others = [at for at, width in enumerate(widths) if width is None]
-        self._texts = [at for at in self._others if _has_offsets(fields.field(at).type)]
+        rest = [at for at, width in enumerate(widths) if width is None]
+        self._texts = [at for at in rest if _has_offsets(fields.field(at).type)]
+        self._others = [at for at in rest if at not in self._texts]
         n_addresses = len(self._plain) + 2 * len(self._texts)
         self.bases = np.zeros((n_blocks, n_addresses), np.uint64)
-        self._holes = np.zeros((n_blocks, len(self._plain)), np.bool_)
+        self._copied = [*self._plain, *self._texts]
+        self._holes = np.zeros((n_blocks, len(self._copied)), np.bool_)
+
+    def moved(self, blocks: Ints) -> Columns:
+        """Return the same for other blocks: which of these each was, -1 if it is new."""
+        moved = Columns(self.fields, len(blocks))
+        there = blocks >= 0
+        for mine, its in (
+            (self.bases, moved.bases),
+            (self._holes, moved._holes),
+            (self.known, moved.known),
+        ):
+            its[there] = mine[blocks[there]]
+        return moved
 
     def learn(self, block: int, rows: pa.RecordBatch) -> None:
         """Find out where the values of a block stand."""
         found = []
-        for nth, at in enumerate(self._plain):
+        for at, width in zip(self._plain, self._widths.tolist(), strict=True):
             column = rows.column(self.fields.field(at).name)
-            found.append(_address(column, int(self._widths[nth])))
-            self._holes[block, nth] = column.null_count > 0
+            found.append(_address(column, width))
         for at in self._texts:
             column = rows.column(self.fields.field(at).name)
             _, offsets, data = column.buffers()
             found += [offsets.address + 4 * column.offset, 0 if data is None else data.address]
         self.bases[block] = found
+        self._holes[block] = [
+            rows.column(self.fields.field(at).name).null_count > 0 for at in self._copied
+        ]
         self.known[block] = True
 
-    def gathered(self, chosen: Ints, bounds: Ints, places: Ints) -> list[pa.Array]:
-        """Return the columns of rows; those that are `others` are still missing."""
+    def gathered(self, blocks: Ints, places: Ints) -> list[pa.Array]:
+        """Return the columns of rows; those that are `others` are still missing, or not good."""
         n_rows = len(places)
         sizes = np.where(self._widths == BIT, -(-n_rows // 8), n_rows * self._widths)
         starts = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(-(-sizes // _APART) * _APART, out=starts[1:])
-        whole = pa.py_buffer(gather(self.bases, self._widths, chosen, bounds, places, starts))
+        whole = pa.py_buffer(gather(self.bases, self._widths, blocks, places, starts))
         arrays: list[pa.Array] = [None] * len(self.fields)
         spans = zip(self._plain, self._types, starts.tolist(), sizes.tolist(), strict=False)
         for at, kind, start, size in spans:
             part = whole.slice(start, size)
             arrays[at] = pa.Array.from_buffers(kind, n_rows, [None, part])
+        for nth, at in enumerate(self._texts):
+            ends, data = gather_texts(self.bases, len(self._plain) + 2 * nth, blocks, places)
+            parts = [None, pa.py_buffer(ends), pa.py_buffer(data)]
+            arrays[at] = pa.Array.from_buffers(self.fields.field(at).type, n_rows, parts)
         return arrays
 
     def others(self, chosen: Ints) -> list[int]:
-        """Return the columns that are not plain numbers in all of some blocks."""
+        """Return the columns that are neither plain numbers nor texts in all of some blocks."""
         holes = self._holes[chosen]
         if not holes.any():
             return self._others
-        return [*self._others, *(self._plain[at] for at in np.flatnonzero(holes.any(axis=0)))]
+        return [*self._others, *(self._copied[at] for at in np.flatnonzero(holes.any(axis=0)))]
 
 
 class Block:
@@ -164,6 +221,8 @@ class Block:
         self._stored, self._ordinal = stored, ordinal
         self._first = max(part[0] - start, 0)
         self.size: int = min(part[1], stop) - start - self._first
+        self.place = (stored, ordinal, self._first, self.size)
+        """What is the same for blocks of the same rows."""
 
     @cached_property
     def rows(self) -> pa.RecordBatch:
@@ -190,12 +249,6 @@ def _address(column: pa.Array, width: int) -> int:
     return int(8 * base + column.offset if width == BIT else base + width * column.offset)
 
 
-def _joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
-    if not parts:
-        return pa.array([], kind)
-    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-
-
 _lookups: WeakKeyDictionary[StoreState, tuple[str, Lookup]] = WeakKeyDictionary()
 
 
@@ -205,3 +258,16 @@ def lookup(root: Root, state: StoreState) -> Lookup:
     if known is None or known[0] != root.uri:
         known = _lookups[state] = (root.uri, Lookup(root, state))
     return known[1]
+
+
+def go_on(root: Root, before: Mapping[str, StoreState], after: Mapping[str, StoreState]) -> None:
+    """Make lookups of those stores that have changed and were looked into.
+
+    Whoever follows a root does so before anybody asks: blocks that are new are read and verified.
+    """
+    for name, state in after.items():
+        old = before.get(name)
+        known = None if old is None or old is state else _lookups.get(old)
+        if known is not None and known[0] == root.uri:
+            with contextlib.suppress(MillraceError, OSError):  # whoever asks is told
+                lookup(root, state).go_on(known[1])

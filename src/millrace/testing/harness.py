@@ -109,7 +109,7 @@ class Process:
         """Bring streams and queries to what they are in an epoch; done before, it does nothing."""
         session, catalog = self.session, self.engine.registry.catalog
         streams, queries = self.scenario.streams(epoch), self.scenario.queries(epoch)
-        kept, templates = self.scenario.retained(), self.scenario.templates
+        kept, templates = self.scenario.retained(epoch), self.scenario.templates
         known = {*queries, *kept, *templates}
         for name in [each for each in catalog.feeds if each not in known]:
             session.change({"do": "drop feed", "name": name})
@@ -124,6 +124,8 @@ class Process:
         for name in [each for each in kept if each not in catalog.feeds]:
             text, how = kept[name]
             session.query(text, name=name, **how)
+        for name, (_, how) in kept.items():
+            session.standing(name).set_policy(how["policy"])
         for name, asked in templates.items():
             if name not in self._templates:
                 self._templates[name] = session.template(name, asked, PARAMETERS)
@@ -195,9 +197,12 @@ class Process:
         found["queries"] = {qid: each for qid, each in queries.items() if each}
         found["suspended"] = sorted(manifest.facts["suspended"])
         found["dead"] = bag_of(session.dead_letters())
-        for name in self.scenario.retained():
+        answers = []
+        for name in self.scenario.retained(manifest.epoch):
             found[f"results {name}"] = bag_of(session.standing(name).results())
+            answers.append(found[f"results {name}"])
             found[f"cursor {name}"] = oldest_cursor(manifest, catalog.feed(name))
+        assert all(each == answers[0] for each in answers), "the same in all policies"
         for name, stream in catalog.streams.items():
             found[f"late {name}"] = bag_of(session.late_rows(name))
             if stream.retain is not None:

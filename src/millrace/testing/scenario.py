@@ -1,10 +1,11 @@
 """A scenario: a few dozen tiny epochs in which everything happens that an engine can meet.
 
 Rows are late, without a time, NaN and NULL; they expire; one partition falls silent for a while.
-Queries come and go in every epoch, one under the same name again and again, one fails on a row
-and is suspended. The rows of a template are inserted, changed, paused, resumed and deleted, those
-of a table inserted, changed and deleted. A stream is dropped and declared anew. What an epoch holds
-depends on its number alone, so a run that was disturbed can be compared with one that was not.
+Queries come and go in every epoch, one under the same name again and again, one fails on a row and
+is suspended. One keeps its answers in one way after the other. The rows of a template are inserted,
+changed, paused, resumed and deleted, those of a table inserted, changed and deleted. A stream is
+dropped and declared anew. What an epoch holds depends on its number alone, so a run that was
+disturbed can be compared with one that was not.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.connectors.files import Files
+from millrace.engine.feeds import POLICIES
 from millrace.engine.local import Feed
 from millrace.operators.select import Function
 from millrace.plan.nodes import Selection, select
@@ -113,13 +115,15 @@ class Scenario:
             found["briefly"] = select("brief", "value")
         return found
 
-    def retained(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        """Return queries whose answers are asked for later: a text, and how they are kept."""
+    def retained(self, epoch: int) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Return queries whose answers are asked for later: a text, and how they are kept.
+
+        All have the same answers, those too of the one that is kept in another way now and then.
+        """
         text = "SELECT at, value, tag FROM kafka WHERE at % 3 <> 1"
-        return {
-            f"{policy}_kept": (text, {"retain": 60, "policy": policy})
-            for policy in ("lazy", "eager", "none")
-        }
+        policies = {f"{policy}_kept": policy for policy in POLICIES}
+        policies["variously_kept"] = POLICIES[epoch // 4 % len(POLICIES)]
+        return {name: (text, {"retain": 60, "policy": policy}) for name, policy in policies.items()}
 
     def limits(self, epoch: int) -> dict[str, float]:
         """Return the rows of the table: `least` for each `tag`."""

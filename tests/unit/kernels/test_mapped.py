@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.kernels.containers import pack_places, unpack_places
-from millrace.kernels.mapped import BIT, gather, members_of_keys
+from millrace.kernels.mapped import BIT, gather, gather_texts, members_of_keys
 
 SETS = st.lists(
     st.tuples(
@@ -68,17 +69,33 @@ def test_values_of_all_widths_are_gathered(seed: int, skipped: int, n_blocks: in
         ],
         np.uint64,
     ).reshape(n_blocks, 5)
-    places = [np.flatnonzero(random.integers(0, 2, 40)) for _ in range(n_blocks)]
-    bounds = np.cumsum([0, *(each.size for each in places)])
-    rows = np.concatenate([np.zeros(0, np.int64), *places])
+    n_rows = int(random.integers(0, 60)) if n_blocks else 0
+    blocks, places = random.integers(0, max(n_blocks, 1), n_rows), random.integers(0, 40, n_rows)
+    rows = list(zip(blocks.tolist(), places.tolist(), strict=True))
     starts = np.arange(6) * 1_024
 
-    found = gather(bases, np.array([8, 4, 2, 1, BIT]), np.arange(n_blocks), bounds, rows, starts)
+    found = gather(bases, np.array([8, 4, 2, 1, BIT]), blocks, places, starts)
 
     for column, kind in enumerate(kinds):
-        values = found[starts[column] :].view(kind)[: rows.size]
-        expected = [held[at][column][each] for at, each in enumerate(places)]
-        assert values.tolist() == np.concatenate([np.zeros(0, kind), *expected]).tolist()
-    truths = np.unpackbits(found[starts[4] : starts[5]], bitorder="little")[: rows.size]
-    expected = [bits[at][skipped:][each] for at, each in enumerate(places)]
-    assert truths.tolist() == np.concatenate([np.zeros(0, np.uint8), *expected]).tolist()
+        values = found[starts[column] :].view(kind)[:n_rows]
+        assert values.tolist() == [held[block][column][place] for block, place in rows]
+    truths = np.unpackbits(found[starts[4] : starts[5]], bitorder="little")[:n_rows]
+    assert truths.tolist() == [bits[block][skipped + place] for block, place in rows]
+
+
+@given(st.lists(st.lists(st.binary(max_size=5), min_size=1), min_size=1, max_size=3), st.data())
+def test_texts_are_gathered(held: list[list[bytes]], data: st.DataObject) -> None:
+    stored = [pa.array(texts, pa.binary()) for texts in held]
+    bases = np.zeros((len(held), 3), np.uint64)
+    for block, texts in enumerate(stored):
+        _, offsets, values = texts.buffers()
+        bases[block, 1:] = offsets.address, 0 if values is None else values.address
+    every = [(block, place) for block, texts in enumerate(held) for place in range(len(texts))]
+    rows = data.draw(st.lists(st.sampled_from(every)))
+    blocks, places = np.array(rows, np.int64).reshape(-1, 2).T.copy()
+
+    ends, found = gather_texts(bases, 1, blocks, places)
+
+    spans = zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+    told = [found[first:stop].tobytes() for first, stop in spans]
+    assert told == [held[block][place] for block, place in rows]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.engine.local import Feed, LocalRun
+from millrace.reading import reader
 from millrace.reading.answers import answers
 from millrace.reading.haystack import Haystack
 from millrace.reading.query_list import QueryList
@@ -194,6 +195,19 @@ def test_a_lease_is_held_while_a_reader_is_open() -> None:
 
     assert [each.registry is not None for each in during] == [True]
     assert held(world.root, 0.0) == []
+
+
+def test_a_root_that_takes_longer_to_read_than_a_lease_lasts_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    slow = Reader(world.root)
+    monkeypatch.setattr(reader, "LEASE_SECONDS", 1e-6)
+
+    slow.open()
+
+    assert slow.number == world.session.engine.registry.number
+    assert len(held(world.root, 0.0)) == 2
 
 
 @pytest.mark.parametrize("word", ["", "over"])

@@ -54,3 +54,16 @@ def test_an_instant_beyond_the_calendar_is_a_number() -> None:
     assert instant_text(0) == "1970-01-01T00:00:00.000000Z"
     assert instant_text(1 << 62) == f"{1 << 62} us"
     assert instant_text(-(1 << 63)) == f"{-(1 << 63)} us"
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+@pytest.mark.parametrize("far", [[], [1 << 40]])
+def test_instants_of_rows_are_spelt_as_they_are_one_by_one(unit: str, far: list[int]) -> None:
+    ticks = {"s": 1, "ms": 1_000, "us": 1_000_000}[unit]
+    edges = [-62_135_596_800 * ticks, -1, 0, None, 253_402_300_800 * ticks - 1]
+    times = [*edges, *(each * ticks for each in far)]
+
+    told = json_rows(pa.table({"at": pa.array(times, pa.timestamp(unit, "UTC"))}))
+
+    micros = [None if each is None else each * 1_000_000 // ticks for each in times]
+    assert [row["at"] for row in told] == [instant_text(each) for each in micros]

@@ -25,6 +25,8 @@ STATEMENTS = (
     'EXPLAIN DRY RUN SELECT * FROM "{}"',
     'PAUSE QUERY "{}"',
     'RESUME QUERY "{}"',
+    "ALTER QUERY \"{}\" SET (policy = 'lazy')",
+    "ALTER TEMPLATE \"{}_t\" SET (policy = 'lazy')",
     'SUBSCRIBE "{}"',
     'DROP QUERY "{}"',
     'DROP QUERY IF EXISTS "{}"',

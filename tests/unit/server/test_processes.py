@@ -106,6 +106,19 @@ def test_processes_that_are_killed_come_back_and_nothing_is_lost(program: Progra
     assert program.symbols() == ["1", "2", "3", "4"]
 
 
+def test_the_engine_interrupts_nobody_who_answers(program: Program) -> None:
+    program.until(program.ready)
+    engine = program.engine()
+    assert engine is not None
+
+    threads = [int(each.name) for each in Path(f"/proc/{engine}/task").iterdir()]
+
+    assert os.sched_getscheduler(engine) == os.SCHED_BATCH
+    assert sum(os.sched_getscheduler(each) == os.SCHED_BATCH for each in threads) > 2
+    gateway = _gateway_of(program.process.pid, engine)
+    assert os.sched_getscheduler(gateway) == os.SCHED_OTHER
+
+
 def test_a_second_server_on_the_root_is_refused(program: Program) -> None:
     second = subprocess.run(
         [*COMMAND, "--root", str(program.root), "--demo", "--local", "--port", "0"],

@@ -12,11 +12,18 @@ import pytest
 from millrace.connectors.sinks import MemorySink
 from millrace.engine.local import Feed, LocalRun
 from millrace.engine.row_ids import query_of_key
-from millrace.errors import LostAnswersError, MillraceError, PlanError, StoreError
+from millrace.errors import (
+    LostAnswersError,
+    MillraceError,
+    PlanError,
+    StoreError,
+    UnknownNameError,
+)
 from millrace.reading.answers import answers
 from millrace.reading.changes import changes
 from millrace.reading.fan_out import changes_of
 from millrace.session import Query, Session
+from millrace.session.script import Script
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.run_store import load_manifest
 from millrace.state.store import scan
@@ -175,6 +182,53 @@ def test_a_policy_changes_and_the_answers_do_not(policies: tuple[str, ...]) -> N
     assert not others
     [[policy, _, _]] = engine.manifest.facts["policies"]["1"]  # the others have expired
     assert policy == policies[-1]
+
+
+def test_statements_change_how_answers_are_kept() -> None:
+    program = Program()
+    session, script = program.session, Script(program.session)
+    session.query("SELECT x FROM s", name="q", retain=10)
+    template = session.template("t", "SELECT x FROM s WHERE x > :low", low="bigint", retain=10)
+    template.insert({"low": [1]})
+    told = [
+        each.message
+        for each in script.run(
+            "ALTER QUERY q SET (policy = 'eager'); ALTER TEMPLATE t SET (policy = 'none');"
+            "ALTER STREAM s SET (retain = 20 us);"
+        )
+    ]
+    program.feed(3)
+
+    assert told[0] == "query \"q\" has policy = 'eager' from the next epoch on"
+    assert session.standing("q").feed.policy == "eager"
+    assert template.feed.policy == "none"
+    assert session.streams["s"].retain == 20
+    assert template.results()["x"].to_pylist() == session.standing("q").results()["x"].to_pylist()
+    for text in (
+        "ALTER QUERY t SET (policy = 'lazy')",
+        "ALTER TEMPLATE q SET (policy = 'lazy')",
+        "ALTER STREAM u SET (retain = '1 day')",
+    ):
+        with pytest.raises(UnknownNameError, match="does not exist"):
+            list(script.run(text))
+
+
+def test_rows_in_which_answers_are_found_anew_are_kept_for_as_long() -> None:
+    program = Program()
+    query = program.session.query("SELECT x FROM s", name="q", retain=10, policy="none")
+    program.feed(3)
+
+    program.session.retain("s", 10)
+    with pytest.raises(PlanError, match='answers of "q" are found anew in rows of stream "s"'):
+        program.session.retain("s", 9)
+    query.set_policy("lazy")
+    program.feed(4)
+    with pytest.raises(PlanError, match="found anew"):
+        program.session.retain("s", 9)  # the row of 3 is still an answer
+    program.feed(20)
+    program.session.retain("s", 9)
+
+    assert query.results()["x"].to_pylist() == [20]
 
 
 def test_a_policy_that_was_changed_stays_for_who_declares_the_query_again() -> None:

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.state import run as runs
 from millrace.state import run_file, run_layout
-from millrace.state.lookup import lookup
+from millrace.state.lookup import go_on, lookup
 from millrace.state.manifest import StoreSpec, StoreState
 from millrace.state.memory_root import MemoryRoot
+from millrace.state.names import MissingError
 from millrace.state.store import scan
 from millrace.testing.configurations import replaced
 
@@ -28,6 +30,7 @@ SCHEMA = pa.schema(
         ("small", pa.int16()),
         ("hole", pa.int32()),
         ("text", pa.string()),
+        ("unsaid", pa.string()),
     ]
 )
 KEYS = st.lists(st.integers(0, 30), unique=True, min_size=1, max_size=12)
@@ -46,8 +49,11 @@ def stored(root: MemoryRoot, held: list[list[int]]) -> StoreState:
             [-key for key in ordered],
             [None if key % 5 == 0 else key for key in ordered],
             [str(key) for key in ordered],
+            [None if key % 7 == 0 else str(key) for key in ordered],
         ]
-        table = pa.table([ordered, ordered, [epoch] * len(keys), *made], schema=SCHEMA)
+        table = pa.table(
+            [ordered, [5 * key % 31 for key in ordered], [epoch] * len(keys), *made], schema=SCHEMA
+        )
         pieces = runs.write_runs(root, {"r": table}, epoch=epoch, buckets=(0, 1))
         state = state.with_run([pieces["r"]], epoch)
     return state
@@ -63,10 +69,16 @@ def test_rows_of_keys_are_found_in_all_runs(
         state = stored(root, held)
     first = data.draw(st.integers(0, 4))
     begin, latest = sorted(data.draw(st.tuples(TIMES, TIMES)))
+    names = tuple(SCHEMA.names)
+    if data.draw(st.booleans(), label="goes on"):
+        earlier = StoreState(state.spec, state.runs[: data.draw(st.integers(0, len(held)))])
+        lookup(root, earlier).take(keys[:2], names)
+        go_on(root, {"s": earlier}, {"s": state})
     asked = lookup(root, state)
 
     chosen = asked.blocks(keys, begin=begin, first=first)
-    taken = asked.take(keys, tuple(SCHEMA.names), begin=begin, latest=latest)
+    taken = asked.take(keys, names, begin=begin, latest=latest)
+    by_time = asked.take(keys, names, begin=begin, latest=latest, shift=2)
 
     rows = [row for row in scan(root, state).to_pylist() if row["_key"] in wanted]
     admitted = [row for row in rows if row["x"] >= first and row["_time"] >= begin]
@@ -75,6 +87,10 @@ def test_rows_of_keys_are_found_in_all_runs(
     assert sorted(taken.to_pylist(), key=repr) == sorted(
         (row for row in rows if begin <= row["_time"] <= latest), key=repr
     )
+    assert taken["_key"].to_pylist() == sorted(taken["_key"].to_pylist())
+    assert sorted(by_time.to_pylist(), key=repr) == sorted(taken.to_pylist(), key=repr)
+    order = [(row["_key"] >> 2, row["_time"]) for row in by_time.to_pylist()]
+    assert order == sorted(order)
 
 
 def test_a_piece_that_was_cut_shows_only_what_is_left() -> None:
@@ -88,6 +104,21 @@ def test_a_piece_that_was_cut_shows_only_what_is_left() -> None:
     found = lookup(root, cut).take(keys, ("_key", "_time"))
 
     assert found.column(0).to_pylist() == [4, 6]
+
+
+def test_what_is_damaged_is_told_to_who_asks_for_it() -> None:
+    root = MemoryRoot()
+    state, key = stored(root, [[1, 2]]), np.array([1], np.uint64)
+    lookup(root, state).take(key, ("_key", "_time"))
+    table = pa.table([[3], [3], [1], [True], [3], [3], [3], ["3"], ["3"]], schema=SCHEMA)
+    pieces = runs.write_runs(root, {"r": table}, epoch=1, buckets=(0, 1))
+    after = state.with_run([pieces["r"]], 1)
+    root.delete(pieces["r"].file)
+
+    go_on(root, {"s": state}, {"s": after})
+
+    with pytest.raises(MissingError):
+        lookup(root, after).take(np.array([3], np.uint64), ("_key", "_time"))
 
 
 def test_columns_of_all_kinds_are_taken() -> None:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from millrace.server.access import Served, Who, gate_of
+from millrace.server.access import Served, Who, asked_of, gate_of
 from millrace.server.answers_http import EVENTS, FORMS, JSON, accepted, table_response
 from millrace.server.errors import ErrorBody, responses
 from millrace.server.event_stream import EventStream
@@ -38,8 +38,6 @@ _CHANGES: dict[int | str, dict[str, Any]] = {
 async def results(
     request: Request,
     query: str,
-    who: Who,
-    service: Served,
     begin: str | None = None,
     end: str | None = None,
     last: Annotated[int | None, Query(ge=0, le=1 << 40)] = None,
@@ -48,6 +46,7 @@ async def results(
 
     `begin` and `end` are instants in ISO 8601, or seen from now: `NOW - 10 minutes`.
     """
+    who, service = asked_of(request)
     table = await service.results(who, query, begin=begin, end=end, last=last)
     return await table_response(request, table)
 
