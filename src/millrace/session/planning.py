@@ -48,11 +48,12 @@ def planned_feed(
     unbounded: bool = False,
     historic: bool = False,
     parameters: Mapping[str, str] | None = None,
+    kind: Kind = "template",
 ) -> FeedSpec:
     """Return the feed that runs a query, which is a text or a plan.
 
     One that would remember every row of a stream is refused, unless it may be `unbounded`. With
-    `parameters`, names and types, it is the feed of a template, and runs all its queries. One that
+    `parameters`, names and types, it is of a `kind` that runs all queries of a family. One that
     is `historic` reads no elements again: those of before are not stored.
     """
     again = session.engine.settings.again and not historic
@@ -108,8 +109,8 @@ def planned_feed(
         sharing=None if shared is None else shared[0],
     )
     text = asked if isinstance(asked, str) else outline(asked)
-    kind: Kind = "query" if parameters is None else "template"
     named = tuple((parameters or {}).items())
+    kind = "query" if parameters is None else kind
     return FeedSpec(name, sources[0], answer, kind, named, text=text, plan=spec)
 
 
