@@ -66,9 +66,9 @@ class PlanRegistration:
 
     def _kin(self, name: str) -> Kin | None:
         """Return the query as one of a family, if it may run with others at all."""
-        apart = self._unbounded or self._life.history is not None
-        apart |= self._session.engine.settings.families == "never"
-        return None if apart else kin_of(self._plan, name, self._session)
+        alone = self._session.engine.settings.families == "never"
+        alone |= self._life.history is not None
+        return None if alone else kin_of(self._plan, name, self._session)
 
     def _is(self, known: FeedSpec) -> bool:
         """Say whether a feed is that of this very query."""
@@ -76,7 +76,7 @@ class PlanRegistration:
             alone = self._lived(self._alone(known.name))
             return replace(known, number=0, expires=alone.expires, family="") == alone
         kin = is_of(known.family, self._plan, known.name, self._session)
-        if kin is None or self._unbounded or self._life.history is not None:
+        if kin is None or self._life.history is not None:
             return False
         asked = self._lived(self._with_others(known.name, self._catalog.feeds[known.family]))
         if replace(known, number=0, member=0, expires=asked.expires) != asked:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from millrace.engine.catalog import TAKEN
-from millrace.engine.feeds import KEPT_ROWS, Family, FeedSpec, Kind
+from millrace.engine.feeds import KEPT_ROWS, Family, FeedSpec, Kind, is_hidden
 from millrace.engine.parameters import SET
 from millrace.engine.streams import check_name
 from millrace.errors import NameTakenError, PlanError
@@ -266,7 +266,7 @@ class Registration:
             return Template(self._session, name, nothing(feed))
         if feed is not None and feed.kind == "template":
             return self.template(name, feed.text, dict(feed.parameters), keeping=Keeping())
-        if name in population.names:
+        if name in population.names and not is_hidden(name):
             return Query(self._session, population.names[name], self._feed_of(name), name)
         raise unknown(self._session, "query", name)
 
