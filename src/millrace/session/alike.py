@@ -61,7 +61,8 @@ def is_of(family: str, plan: Relation | StreamOf, query: str, session: Session) 
 def _ways(plan: Relation | StreamOf, query: str, session: Session) -> Iterator[Kin]:
     """Yield the families that a query may be of; joins also differ in sizes of windows."""
     settings = session.engine.settings
-    joins = isinstance(plan, StreamOf) and joining(plan, declared_in(session)) is not None
+    stream = plan if isinstance(plan, StreamOf) else StreamOf("istream", plan)
+    joins = joining(stream, declared_in(session)) is not None
     joins = joins and settings.sharing and settings.again
     for sizes in (joins, not joins):
         lifted, constants = lift_plan(plan, sizes=sizes)

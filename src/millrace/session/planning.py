@@ -77,7 +77,9 @@ def planned_feed(
         )
     tables = tuple(dict.fromkeys(each for stream in streams for each in tables_of(stream)))
     functions, lasting = tuple(_functions(streams[0].relation, declared)), None
-    shared = None if parameters is None or not again else _shared(streams, session, declared)
+    shared = None
+    if parameters is not None and again and (kind == "family" or _only_comes(streams)):
+        shared = _shared(streams, session, declared)
     if parameters is not None:
         lasting = horizon(streams[0].relation)
     if parameters is not None and shared is None:
@@ -119,13 +121,21 @@ def _shared(
 ) -> tuple[Sharing, dict[str, str] | None] | None:
     """Return how all queries of a family are one join, and spread, if they are."""
     settings = session.engine.settings
-    if not settings.sharing or len(streams) > 1:
+    if not settings.sharing:
         return None
     found = joining(streams[0], declared)
     if found is None:
         return None
     sharing = Sharing.of(found, times_in(session), settings.strategy, sets=settings.sets)
     return sharing, sharing.columns(streams[0], declared)
+
+
+def _only_comes(streams: Sequence[StreamOf]) -> bool:
+    """Say whether only what comes is told: constants of a query may change, and then nothing goes.
+
+    Of other templates it does, and is told; those are joined with their queries.
+    """
+    return [each.kind for each in streams] == ["istream"]
 
 
 def declared_in(session: Session) -> Declared:
