@@ -381,7 +381,9 @@ class Running:
         """Return what queries tell that neither go nor are paused, as answers are stored."""
         if queries is None:
             return Heard.of_one(told, qid)
-        others = (*self.decision.quiet, *self.decision.suspended)
+        others = self.decision.quiet
+        if feed.kind == "family":  # each of its queries may have been suspended by itself
+            others = (*others, *self.decision.suspended)
         silent = np.concatenate((gone(queries), np.array(others, np.int64)))
         heard = Heard.of_family(told, len([*_shown(feed.answer)]), silent)
         return heard if feed.stores_sets else heard.by_query()

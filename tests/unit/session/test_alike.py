@@ -23,7 +23,8 @@ JOIN = "SELECT ISTREAM(a.k, b.v) FROM s [RANGE {size} us] a, t [RANGE 5 us] b "
 JOIN += "WHERE a.k = b.k AND a.v > {low}"
 ABOVE = "SELECT k, count(*) AS n FROM s [RANGE 4 us] GROUP BY k HAVING count(*) > {low}"
 TICKS = "SELECT RSTREAM(k, sum(v) AS n) EVERY 2 us FROM s [RANGE 4 us] WHERE v > {low} GROUP BY k"
-TEXTS = (JOIN, ABOVE, TICKS, "SELECT k, min(v) AS n FROM s [RANGE 4 us] GROUP BY k")
+HELD = JOIN.replace("ISTREAM(a.k, b.v)", "a.k, b.v")
+TEXTS = (JOIN, HELD, ABOVE, TICKS, "SELECT k, min(v) AS n FROM s [RANGE 4 us] GROUP BY k")
 
 
 def opened(root: Root | None = None, families: Together = "auto") -> millrace.Session:
@@ -106,6 +107,19 @@ def test_answers_are_those_of_queries_alone(of: str) -> None:
     assert any(alone.values())
     assert told("auto") == alone
     assert told("always") == alone
+
+
+@pytest.mark.parametrize("of", [JOIN, HELD, JOIN.replace("ISTREAM", "DSTREAM")])
+def test_joins_of_windows_are_one_join_whatever_they_tell(of: str) -> None:
+    session = opened(families="always")
+    session.query(text(1, of=of), name="a")
+    session.query(text(2, size=9, of=of), name="b")
+
+    [runner] = catalog_of(session).plans()
+
+    assert joined(session) == ["a", "b"]
+    assert runner.plan is not None
+    assert runner.plan.sharing is not None
 
 
 def test_the_family_goes_with_the_last_of_its_queries() -> None:
