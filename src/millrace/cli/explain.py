@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Explain the queries of a script."""
     from millrace.cli.dry_run import dry_run
     from millrace.cli.scripts import read_script
-    from millrace.engine.feeds import is_hidden
+    from millrace.engine.hidden import is_hidden
     from millrace.session.explanation import explain_query
 
     text, console = read_script(arguments.script), make_console()

@@ -34,7 +34,6 @@ Policy: TypeAlias = Literal["lazy", "eager", "none"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 
 KEPT_ROWS = 10_000
-_HIDDEN = "_family_"
 
 _PLAIN = (
     "name", "stream", "kind", "keep", "retain", "policy", "history", "partial", "expires", "text",
@@ -207,21 +206,6 @@ class Family:
         """Read what `to_json` wrote."""
         selection = Selection.from_json(spelt["selection"])
         return cls(**{**spelt, "selection": selection, "parameters": tuple(spelt["parameters"])})
-
-
-def family_name(digest: str, query: str) -> str:
-    """Name the feed that runs queries together; those of different namespaces stay apart.
-
-    >>> family_name("c0ffee", "acme/big"), family_name("c0ffee", "big")
-    ('acme/_family_c0ffee', '_family_c0ffee')
-    """
-    space, slash, _ = query.rpartition("/")
-    return f"{space}{slash}{_HIDDEN}{digest}"
-
-
-def is_hidden(name: str) -> bool:
-    """Say whether a feed is of the kind that nobody sees, by its name."""
-    return name.rpartition("/")[2].startswith(_HIDDEN)
 
 
 def _type_name(arrow: pa.DataType) -> str:

@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 
-from millrace.engine.feeds import Family, is_hidden
+from millrace.engine.feeds import Family
+from millrace.engine.hidden import is_hidden
 from millrace.engine.streams import SYSSTREAM
 from millrace.errors import UnknownNameError
 from millrace.kernels.arrays import Hashes

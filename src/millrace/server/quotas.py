@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from millrace.engine.feeds import is_hidden
+from millrace.engine.hidden import is_hidden
 from millrace.errors import MillraceError
 from millrace.server.principals import BETWEEN, owner_of
 

@@ -24,7 +24,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from millrace.engine.feeds import FeedSpec, family_name
+from millrace.engine.feeds import FeedSpec
+from millrace.engine.hidden import family_name
 from millrace.engine.plans import PlanSpec
 from millrace.errors import PlanError
 from millrace.plan.expressions import Call, walk

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from millrace.engine.feeds import FeedSpec, is_hidden
+from millrace.engine.feeds import FeedSpec
 from millrace.engine.flows import flow, inputs_of
+from millrace.engine.hidden import is_hidden
 from millrace.engine.plan_stores import element_stores, state_prefix
 from millrace.engine.plans import compiled
 from millrace.engine.statistics import EpochStatistics

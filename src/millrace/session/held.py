@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from millrace.engine.feeds import Family, is_hidden
+from millrace.engine.feeds import Family
+from millrace.engine.hidden import is_hidden
 from millrace.kernels.arrays import Hashes
 from millrace.reading.held import CommittedHeld, Standing
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from millrace.engine.catalog import TAKEN
-from millrace.engine.feeds import KEPT_ROWS, Family, FeedSpec, Kind, is_hidden
+from millrace.engine.feeds import KEPT_ROWS, Family, FeedSpec, Kind
+from millrace.engine.hidden import is_hidden
 from millrace.engine.parameters import SET
 from millrace.engine.streams import check_name
 from millrace.errors import NameTakenError, PlanError

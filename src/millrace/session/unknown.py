@@ -6,7 +6,7 @@ from collections.abc import Collection
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from millrace.engine.feeds import is_hidden
+from millrace.engine.hidden import is_hidden
 from millrace.errors import UnknownNameError
 from millrace.plan.nearest import MOST_COMPARED, nearest, there_are
 

@@ -10,7 +10,7 @@ import pytest
 
 import millrace
 from millrace.engine.catalog import Catalog
-from millrace.engine.feeds import is_hidden
+from millrace.engine.hidden import is_hidden
 from millrace.engine.local import Feed, LocalRun
 from millrace.engine.settings import Settings, Together
 from millrace.errors import NameTakenError, PlanError, UnknownNameError
