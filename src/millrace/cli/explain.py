@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from itertools import filterfalse
 
 from rich.text import Text
 
@@ -33,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Explain the queries of a script."""
     from millrace.cli.dry_run import dry_run
     from millrace.cli.scripts import read_script
+    from millrace.engine.hidden import is_hidden
     from millrace.session.explanation import explain_query
 
     text, console = read_script(arguments.script), make_console()
@@ -41,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
             pass
         catalog = script.session.engine.registry.catalog
         population = script.session.engine.registry.population
-        known = dict.fromkeys([*population.names, *(
+        known = dict.fromkeys([*filterfalse(is_hidden, population.names), *(
             each.name for each in catalog.feeds.values() if each.kind == "template"
         )])  # fmt: skip
         for name in [arguments.query] if arguments.query else known:

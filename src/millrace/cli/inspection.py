@@ -156,6 +156,8 @@ def _queries(manifest: Manifest, registry: Registry, sinks: list[SinkFacts]) -> 
     suspended = np.array(sorted(verdicts), np.uint64)
     found = []
     for name, feed in registry.catalog.feeds.items():
+        if feed.kind == "family":
+            continue  # its queries have feeds of their own
         families = members.get(name, [])
         rows = [each for some in families for each in some]
         qids = np.concatenate([np.zeros(0, np.uint64), *(each.qids for each in rows)])

@@ -102,6 +102,18 @@ class Catalog:
         """Return the feeds that have a plan."""
         return [self.feeds[name] for name in self.planned]
 
+    def runner(self, feed: FeedSpec) -> FeedSpec:
+        """Return the feed whose plan runs a query: its own, or that of its family."""
+        return self.feeds[feed.family] if feed.joined else feed
+
+    def members(self, family: str) -> dict[int, str]:
+        """Return the queries that the feed of a family runs together, by their ids."""
+        return {
+            each.member: name
+            for name, each in self.feeds.items()
+            if each.member and each.family == family
+        }
+
     def families_of(self, feed: str) -> list[str]:
         """Return the keys of a feed's families."""
         return [key for key, each in self.families.items() if each.feed == feed]
@@ -135,7 +147,8 @@ class Catalog:
             case "set policy":
                 after = self._with_policy(change["name"], change["policy"])
             case "add queries":
-                after = self._with_queries(Family.from_json(change["family"]), change["n_rows"])
+                family = Family.from_json(change["family"])
+                after = self._with_queries(family, change["n_rows"])
             case "drop queries" | "pause" | "resume" | "change queries":
                 after = self
             case unknown:
@@ -234,47 +247,64 @@ class Catalog:
         for name in feed.plan.tables if feed.plan is not None else ():
             self.table(name)
         numbered = replace(feed, number=self.next_number)
+        if feed.joined:
+            numbered = numbered.run_by(self.feed(feed.family))
         feeds = {**self.feeds, feed.name: numbered}
         return replace(
             self,
             feeds=feeds,
             next_number=self.next_number + 1,
-            planned=self.planned + _if_planned(feed),
+            planned=self.planned + _if_planned(numbered),
             retained=self.retained + _if_retained(feed),
             historic=self.historic + _if_historic(feed),
             fleeting=self.fleeting + _if_fleeting(feed),
             first_end=_first_end([self.first_end, feed.expires]),
         )
 
+    def outlived(self, name: str) -> tuple[str, ...]:
+        """Return the feeds that go with a feed: itself, and its family if it is the last of it."""
+        feed = self.feed(name)
+        if not feed.joined or self.members(feed.family).keys() - {feed.member}:
+            return (name,)
+        return name, feed.family
+
     def _without_feed(self, name: str) -> Catalog:
-        self.feed(name)
+        after = self
+        for each in self.outlived(name):
+            after = after._without(each)
+        return after
+
+    def _without(self, name: str) -> Catalog:
         feeds = {each: spec for each, spec in self.feeds.items() if each != name}
         gone = set(self.families_of(name))
         families = {key: each for key, each in self.families.items() if key not in gone}
-        fleeting, first_end = _without(self.fleeting, name), self.first_end
+        fleeting, first_end = _left(self.fleeting, name), self.first_end
         if self.feeds[name].expires == first_end:
             first_end = _first_end(feeds[each].expires for each in fleeting)
         return replace(
             self,
             feeds=feeds,
             families=families,
-            planned=_without(self.planned, name),
-            retained=_without(self.retained, name),
-            historic=_without(self.historic, name),
-            varied=_without(self.varied, name),
+            planned=_left(self.planned, name),
+            retained=_left(self.retained, name),
+            historic=_left(self.historic, name),
+            varied=_left(self.varied, name),
             fleeting=fleeting,
             first_end=first_end,
         )
 
     def _with_policy(self, name: str, policy: Policy) -> Catalog:
         feed = self.feed(name).with_policy(policy)
-        varied = (*_without(self.varied, name), name)
+        varied = (*_left(self.varied, name), name)
         return replace(self, feeds={**self.feeds, name: feed}, varied=varied)
 
     def _with_queries(self, family: Family, n_rows: int) -> Catalog:
         feed = self.feed(family.feed)
         known = replace(family, number=feed.number)
         after = replace(self, next_qid=self.next_qid + n_rows)
+        if feed.joined:
+            joined = replace(feed, member=self.next_qid)
+            after = replace(after, feeds={**self.feeds, feed.name: joined})
         if known.key in self.families:
             return after
         return replace(after, families={**self.families, known.key: known})
@@ -303,7 +333,7 @@ class Catalog:
     def from_json(cls, spelt: dict[str, Any]) -> Self:
         """Read what `to_json` wrote."""
         streams = [StreamSpec.from_json(each) for each in spelt["streams"]]
-        feeds = [FeedSpec.from_json(each) for each in spelt["feeds"]]
+        feeds = _with_plans(FeedSpec.from_json(each) for each in spelt["feeds"])
         index = {
             stream: tuple(IndexFile(*each) for each in files)
             for stream, files in spelt["index"].items()
@@ -334,8 +364,14 @@ class Catalog:
         )
 
 
+def _with_plans(feeds: Iterable[FeedSpec]) -> list[FeedSpec]:
+    """Return feeds, of which those that are run by their family have its plan."""
+    found = {each.name: each for each in feeds}
+    return [each.run_by(found[each.family]) if each.joined else each for each in found.values()]
+
+
 def _if_planned(feed: FeedSpec) -> tuple[str, ...]:
-    return () if feed.plan is None else (feed.name,)
+    return () if feed.plan is None or feed.joined else (feed.name,)
 
 
 def _if_retained(feed: FeedSpec) -> tuple[str, ...]:
@@ -354,7 +390,7 @@ def _first_end(ends: Iterable[int | None]) -> int | None:
     return min((each for each in ends if each is not None), default=None)
 
 
-def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+def _left(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     return tuple(each for each in names if each != name) if name in names else names
 
 

@@ -42,6 +42,7 @@ from millrace.engine.quarantine import verdicts_of, without_culprits
 from millrace.engine.receipt import Receipt
 from millrace.engine.reconsider import reconsidered, without_order
 from millrace.engine.registry import Registry
+from millrace.engine.registry_state import run_by
 from millrace.engine.settings import Settings
 from millrace.engine.statistics import EpochStatistics, measure
 from millrace.engine.supervise import ExecutionError, Supervision
@@ -211,8 +212,9 @@ class Engine:
 
     def _wanted(self, catalog: Catalog) -> dict[str, list[FanOut]]:
         """Say which forms of each feed's answers anybody wants: sinks, or readers of rows."""
-        wanted = self.delivery.wanted(catalog.feeds)
-        for name, feed in catalog.feeds.items():
+        told = {name: feed for name, feed in catalog.feeds.items() if feed.kind != "family"}
+        wanted = self.delivery.wanted(told)
+        for name, feed in told.items():
             if feed.stores_rows and "rows" not in wanted[name]:
                 wanted[name] = [*wanted[name], "rows"]
         for name in catalog.planned:
@@ -248,10 +250,7 @@ class Engine:
         population = self.registry.population
         if not population.paused or not catalog.born:
             return ()
-        members = [
-            population.members(catalog.feeds[name].stream, set(catalog.families_of(name)))
-            for name in catalog.born
-        ]
+        members = [run_by(name, catalog, population) for name in catalog.born]
         return tuple(sorted(population.paused & set(np.concatenate(members).tolist())))
 
     def _held(self, catalog: Catalog) -> dict[str, tuple[Piece, ...]]:

@@ -6,6 +6,10 @@ and many queries may be put into one shared feed, which then tells them apart by
 
 A *family* is the plan of queries of one feed that differ in constants alone. The constants are
 rows of a table with the columns `qid`, `p0`, `p1`, …; a row is a standing query.
+
+Queries with plans that were registered one by one, each with a feed of its own, are run together
+where they differ in constants alone: by the plan of a feed of the kind "family", which nobody sees
+and which tells nothing under its own name.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from millrace.engine.streams import check_name
 from millrace.plan.nodes import Selection
 from millrace.schema import type_name
 
-Kind: TypeAlias = Literal["query", "template", "shared"]
+Kind: TypeAlias = Literal["query", "template", "shared", "family"]
 Policy: TypeAlias = Literal["lazy", "eager", "none"]
 """How answers are kept: as sets of rows, as rows of their own, or not at all but found again."""
 
@@ -46,6 +50,9 @@ class FeedSpec:
     `former` are the policies that it has had before, the first of all in front (`policies`).
     `parameters` are the names and types that a template declares. A query that is more than a
     selection has a `plan`, and `stream` is the first that it reads.
+
+    Where others may differ from it in constants alone, `family` names the feed that runs them
+    together. A query that is run by it has a `member`, its id; until it has got one, 0.
     """
 
     name: str
@@ -63,9 +70,12 @@ class FeedSpec:
     partial: bool = False
     expires: int | None = None
     former: tuple[Policy, ...] = ()
+    family: str = ""
+    member: int | None = None
 
     def __post_init__(self) -> None:
-        check_name("query", self.name)
+        if self.kind != "family":
+            check_name("query", self.name)
 
     def __hash__(self) -> int:
         """Hash what tells feeds apart; to hash their columns would cost more than a reading."""
@@ -87,6 +97,16 @@ class FeedSpec:
         return self.kind != "query"
 
     @property
+    def joined(self) -> bool:
+        """Whether its plan is run with those of others, by the feed of their family."""
+        return self.member is not None
+
+    @property
+    def runs_queries(self) -> bool:
+        """Whether its plan runs many queries, which are rows of parameters."""
+        return self.plan is not None and self.plan.parameters is not None
+
+    @property
     def kept(self) -> bool:
         """Whether any answers are kept for readers."""
         return bool(self.keep) or self.retain is not None
@@ -102,7 +122,7 @@ class FeedSpec:
 
         What is retained by time is not: there the answers of one query are found by its id.
         """
-        sharing = None if self.plan is None else self.plan.sharing
+        sharing = None if self.plan is None or self.kind == "family" else self.plan.sharing
         return sharing is not None and sharing.sets and self.retain is None
 
     @property
@@ -124,14 +144,20 @@ class FeedSpec:
         """Spell the feed as JSON."""
         answer = [[each.name, _type_name(each.type)] for each in self.answer]
         plain = {name: getattr(self, name) for name in _PLAIN}
-        plan = None if self.plan is None else self.plan.to_json()
+        plan = None if self.plan is None or self.joined else self.plan.to_json()
         more = {"parameters": self.parameters, "number": self.number, "plan": plan}
         former = {"former": self.former} if self.former else {}
-        return {**plain, "answer": answer, **more, **former}
+        family = {"family": self.family, "member": self.member} if self.family else {}
+        return {**plain, "answer": answer, **more, **former, **family}
+
+    def run_by(self, runner: FeedSpec) -> Self:
+        """Return a query with what it shares of the plan of its family, which is not spelt."""
+        assert runner.plan is not None, "a family has a plan"
+        return replace(self, plan=runner.plan.of_member())
 
     @classmethod
     def from_json(cls, spelt: dict[str, Any]) -> Self:
-        """Read what `to_json` wrote."""
+        """Read what `to_json` wrote; one that is `joined` has no plan yet."""
         answer = pa.schema([(name, set_or_type(kind)) for name, kind in spelt["answer"]])
         parameters = tuple((name, kind) for name, kind in spelt["parameters"])
         spelt_plan = spelt.get("plan")  # the first roots have none

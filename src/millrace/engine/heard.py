@@ -7,6 +7,7 @@ becomes a row for each.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +62,14 @@ class Heard:
             return self
         at = rows_of_ids(self.bounds)
         return Heard(take_rows(self.rows, at), self.times[at], self.queries)
+
+    def apart(self) -> Iterator[tuple[int, Heard]]:
+        """Yield what each query is told, by its id; there is a row for each query."""
+        order = np.argsort(self.queries, kind="stable")
+        ids, firsts = np.unique(self.queries[order], return_index=True)
+        stops = np.append(firsts[1:], len(order))
+        for qid, first, stop in zip(*map(np.ndarray.tolist, (ids, firsts, stops)), strict=False):
+            yield qid, self.where(order[first:stop])
 
     @property
     def keys(self) -> Hashes:

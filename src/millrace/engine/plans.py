@@ -6,7 +6,7 @@ remember, is in `plan_stores`.
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
@@ -91,6 +91,10 @@ class PlanSpec:
             horizon=spelt.get("horizon"),
             sharing=None if spelt.get("sharing") is None else Sharing(*spelt["sharing"]),
         )
+
+    def of_member(self) -> Self:
+        """Return what a query knows of its family's plan: what it reads, and how it tells."""
+        return replace(self, parameters=None, horizon=None, sharing=None)
 
     @property
     def parameter_types(self) -> list[pa.DataType]:

@@ -28,6 +28,7 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.feeds import Family
 from millrace.engine.population import Population, Qids
 from millrace.engine.publication import CATALOGS, QUERIES, Publisher, together
+from millrace.engine.query_rows import BORN
 from millrace.engine.registry_state import (
     RegistryState,
     Tables,
@@ -36,7 +37,7 @@ from millrace.engine.registry_state import (
     restored,
     spelt,
 )
-from millrace.engine.tables import TABLES
+from millrace.engine.tables import COPIES, TABLES
 from millrace.errors import CorruptionError, FencedError, StoreError, UnknownNameError
 from millrace.plan.bind import Functions
 from millrace.state import container
@@ -293,6 +294,12 @@ class Registry:
             self._state.catalog.table(name)
             contents = self._state.contents[name]
             return contents.version, contents.current(self._root)
+
+    def family_rows(self, feed: str) -> pa.Table:
+        """Return the queries that a feed's plan runs: their ids, and their parameters `p0`, …."""
+        with self._lock:
+            rows = self._state.contents[feed].current(self._root)
+        return rows.drop_columns([BORN, COPIES])
 
     def forget_changes(self, taken: Mapping[str, int]) -> None:
         """Name no longer the changes of tables up to those that all their plans have taken."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from millrace.engine import first_format
 from millrace.engine.catalog import TAKEN, Catalog
 from millrace.engine.contents import Contents, restored_contents, spelt_contents
-from millrace.engine.feeds import Family
+from millrace.engine.feeds import Family, FeedSpec
 from millrace.engine.population import FreshBlock, IndexBlock, Population, Qids
 from millrace.engine.query_rows import QueryRows, queries_spec
 from millrace.errors import CorruptionError, NameTakenError, PlanError, UnknownNameError
@@ -64,7 +64,9 @@ class RegistryState:
             case "add feed":
                 self.contents |= queries_of(self.catalog, change["feed"]["name"])
             case "drop feed":
-                self.contents.pop(change["name"], None)
+                self._leave_family(before.feed(change["name"]))
+                for name in before.outlived(change["name"]):
+                    self.contents.pop(name, None)
             case "add queries":
                 qids = np.arange(before.next_qid, self.catalog.next_qid, dtype=np.uint64)
                 self._queries(change, qids, tables[change["rows"]])
@@ -78,16 +80,21 @@ class RegistryState:
     def _queries(self, change: Change, qids: Qids, rows: pa.RecordBatch) -> None:
         """Add queries to a family that is run by a plan, if it is one; it has parameters."""
         family = Family.from_json(change["family"])
-        held = self.contents.get(family.feed)
-        if isinstance(held, QueryRows) and family.parameters:
+        feed = self.catalog.feed(family.feed)
+        held = self.contents.get(feed.family if feed.joined else feed.name)
+        if isinstance(held, QueryRows) and (family.parameters or feed.joined):
             held.add(self.catalog.sequence, qids, rows)
+
+    def _leave_family(self, feed: FeedSpec) -> None:
+        """Take a query out of the family that it is run by, if it is by one."""
+        held = self.contents.get(feed.family)
+        if feed.member and isinstance(held, QueryRows):
+            held.remove(self.catalog.sequence, np.array([feed.member], np.uint64))
 
     def _drop_queries(self, qids: Qids) -> None:
         for name, held in self.contents.items():
             if isinstance(held, QueryRows):
-                strange = np.isin(qids, self.population.members(
-                    self.catalog.feed(name).stream, set(self.catalog.families_of(name))
-                ), invert=True)  # fmt: skip
+                strange = np.isin(qids, run_by(name, self.catalog, self.population), invert=True)
                 if not strange.all():
                     held.remove(self.catalog.sequence, qids[~strange])
 
@@ -109,9 +116,10 @@ class RegistryState:
             case "drop queries":
                 population.drop(qids_in(tables[change["rows"]]))
             case "drop feed":
-                feed = before.feed(change["name"])
-                population.drop_families(feed.stream, set(before.families_of(feed.name)))
-                population.names.pop(feed.name, None)
+                for name in before.outlived(change["name"]):
+                    stream = before.feed(name).stream
+                    population.drop_families(stream, set(before.families_of(name)))
+                    population.names.pop(name, None)
             case "drop stream":  # its queries are gone; another of that name begins without them
                 population.blocks.pop(change["name"], None)
             case "pause":
@@ -186,9 +194,10 @@ class Trial:
         after.named.update(given)
 
     def _drop_feed(self, name: str, after: _After) -> None:
-        feed, families = after.catalog.feed(name), set(after.catalog.families_of(name))
-        after.gone.update(self._population.members(feed.stream, families).tolist())
-        after.named.discard(name)
+        for each in after.catalog.outlived(name):
+            feed, families = after.catalog.feed(each), set(after.catalog.families_of(each))
+            after.gone.update(self._population.members(feed.stream, families).tolist())
+            after.named.discard(each)
 
     def _require_free(self, name: str, after: _After) -> None:
         known = self._population.names.get(name)
@@ -231,7 +240,14 @@ def queries_of(catalog: Catalog, feed: str) -> dict[str, Contents]:
     plan = catalog.feed(feed).plan
     if plan is None or plan.parameters is None:
         return {}
-    return {feed: QueryRows(queries_spec(feed, plan.parameter_types), 0)}
+    return {feed: QueryRows(queries_spec("queries", plan.parameter_types), 0)}
+
+
+def run_by(feed: str, catalog: Catalog, population: Population) -> Qids:
+    """Return the ids of the queries that a feed's plan runs."""
+    if catalog.feed(feed).kind == "family":
+        return np.array([*catalog.members(feed)], np.uint64)
+    return population.members(catalog.feed(feed).stream, set(catalog.families_of(feed)))
 
 
 def qids_in(table: pa.RecordBatch) -> Qids:

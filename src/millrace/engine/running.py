@@ -261,7 +261,8 @@ class Running:
         for each in feed.plan.told:
             if self.keys == EVERYTHING or stage_of(each) == self.hop:
                 heard = self._heard(feed, plan.stream(each, run), since.qid, queries)
-                self._tell(feed, since, heard, each, moved)
+                for teller, part in self._tellers(feed, heard):
+                    self._tell(teller, since, part, each, moved)
         moved.work[feed.number] = run.meter.done
         if run.reach is not None:
             moved.reaches[feed.number] = run.reach
@@ -380,9 +381,22 @@ class Running:
         """Return what queries tell that neither go nor are paused, as answers are stored."""
         if queries is None:
             return Heard.of_one(told, qid)
-        silent = np.concatenate((gone(queries), np.array(self.decision.quiet, np.int64)))
+        others = self.decision.quiet
+        if feed.kind == "family":  # each of its queries may have been suspended by itself
+            others = (*others, *self.decision.suspended)
+        silent = np.concatenate((gone(queries), np.array(others, np.int64)))
         heard = Heard.of_family(told, len([*_shown(feed.answer)]), silent)
         return heard if feed.stores_sets else heard.by_query()
+
+    def _tellers(self, feed: FeedSpec, heard: Heard) -> Iterator[tuple[FeedSpec, Heard]]:
+        """Yield under which name what is heard is told: queries with a feed of their own apart."""
+        if feed.kind != "family":
+            yield feed, heard
+            return
+        names = self.catalog.members(feed.name)
+        for qid, part in heard.apart():
+            if qid in names:
+                yield self.catalog.feeds[names[qid]], part
 
     def _tell(
         self, feed: FeedSpec, since: Since, heard: Heard, told: StreamOf, moved: Moved

@@ -11,6 +11,7 @@ from millrace.plan.panes import PaneWay
 from millrace.time import DAY, SECOND
 
 Spread = Literal["auto", "always", "never"]
+Together = Literal["auto", "always", "never"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,10 @@ class Settings:
     sharing
         Whether the joins of a template are one join for all its queries, where they can be; it is
         for templates that are registered.
+    families
+        Whether queries with plans that were registered one by one, and differ in constants alone,
+        are run as one plan: "auto" from the second of them on, "always" the first of them too,
+        "never" none. It is for queries that are registered.
     strategy
         What finds the queries of such a join: "auto" chooses by cost; a name forces that one
         wherever it is possible. It is for templates that are registered.
@@ -85,6 +90,7 @@ class Settings:
     access: str = "auto"
     again: bool = True
     sharing: bool = True
+    families: Together = "auto"
     strategy: str = "auto"
     sets: bool = True
     panes: PaneWay = "auto"
@@ -107,8 +113,10 @@ class Settings:
             raise PlanError(
                 f'panes is "{self.panes}"', hint='It is "auto", "dense", "sparse" or "never".'
             )
-        if self.spread not in ("auto", "always", "never"):
-            raise PlanError(f'spread is "{self.spread}"', hint='It is "auto", "always" or "never".')
+        for word in ("spread", "families"):
+            said = getattr(self, word)
+            if said not in ("auto", "always", "never"):
+                raise PlanError(f'{word} is "{said}"', hint='It is "auto", "always" or "never".')
 
     @property
     def shard_bounds(self) -> tuple[int, ...]:

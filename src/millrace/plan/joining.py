@@ -105,7 +105,7 @@ def _stamp(leaf: Leaf, times: Mapping[str, str]) -> Expression | None:
 
 def joining(stream: StreamOf, declared: Declared) -> Joining | None:
     """Return how a family's stream is made of joins of windows, if it is."""
-    if stream.kind != "istream":
+    if stream.kind == "rstream":
         return None
     found = _flat(stream.relation)
     if found is None or len(found.leaves) == 1:

@@ -1,8 +1,11 @@
-"""Lifting: turn the constants of a condition into parameters, so that queries share a family.
+"""Lifting: turn the constants of conditions into parameters, so that queries share a family.
 
 `price > 100` and `price > 200` become `price > :p0` with the constants 100 and 200. Only what
 queries usually differ in is lifted: constants beside a comparison, the options of an IN list and
 the patterns of LIKE, below AND, OR and NOT. Any other constant stays a part of the family.
+
+Of a plan the conditions of its filters and joins are lifted, and sizes of its windows where that
+is wanted. What stands in subqueries, and in streams that windows are over, stays as it is.
 """
 
 from __future__ import annotations
@@ -22,7 +25,10 @@ from millrace.plan.expressions import (
     Scalar,
 )
 from millrace.plan.fold import fold, rebuilt
+from millrace.plan.levels import GREATEST_SIZE
+from millrace.plan.mapping import mapped
 from millrace.plan.nodes import Selection
+from millrace.plan.relations import Filter, Join, Relation, StreamOf, Window, Windowed
 from millrace.plan.types import literal_type
 from millrace.schema import type_name
 
@@ -30,8 +36,22 @@ Constant = Scalar | list[Scalar]
 
 
 @dataclass(slots=True)
+class Constants:
+    """The types of parameters (a set's ends in `[]`), and the values that one query has."""
+
+    types: list[str] = field(default_factory=list)
+    values: list[Constant] = field(default_factory=list)
+
+    def parameter(self, value: Constant, kind: str, *, many: bool = False) -> Parameter:
+        """Take a value of a type; return what stands for it."""
+        self.types.append(f"{kind}[]" if many else kind)
+        self.values.append(value)
+        return Parameter(len(self.types) - 1, kind, many)
+
+
+@dataclass(slots=True)
 class Lifted:
-    """A selection with parameters, their types (a set's ends in `[]`) and one query's values."""
+    """A selection with parameters, their types and one query's values."""
 
     selection: Selection
     types: list[str] = field(default_factory=list)
@@ -40,14 +60,39 @@ class Lifted:
 
 def lift_constants(selection: Selection) -> Lifted:
     """Lift the constants of a bound selection's condition."""
-    lifted = Lifted(selection)
+    constants = Constants()
     if selection.condition is not None:
-        condition = fold(selection.condition, lambda node, done: _lifted(node, done, lifted))
-        lifted.selection = replace(selection, condition=condition)
-    return lifted
+        selection = replace(selection, condition=_condition(selection.condition, constants))
+    return Lifted(selection, constants.types, constants.values)
 
 
-def _lifted(node: Expression, done: list[Expression], lifted: Lifted) -> Expression:
+def lift_plan(plan: Relation | StreamOf, *, sizes: bool) -> tuple[Relation | StreamOf, Constants]:
+    """Lift the constants of a plan's conditions, and with `sizes` those of its windows."""
+    constants = Constants()
+
+    def lift(node: Relation) -> Relation:
+        node = mapped(node, lift, lambda each: each)
+        match node:
+            case Filter(_, condition):
+                return replace(node, condition=_condition(condition, constants))
+            case Join(_, _, _, condition) if condition is not None:
+                return replace(node, condition=_condition(condition, constants))
+            case Windowed(_, Window(size=int(size))) if sizes and size <= GREATEST_SIZE:
+                length = constants.parameter(size, "bigint")
+                return replace(node, window=replace(node.window, size=length))
+            case _:
+                return node
+
+    if isinstance(plan, StreamOf):
+        return replace(plan, relation=lift(plan.relation)), constants
+    return lift(plan), constants
+
+
+def _condition(condition: Expression, constants: Constants) -> Expression:
+    return fold(condition, lambda node, done: _lifted(node, done, constants))
+
+
+def _lifted(node: Expression, done: list[Expression], lifted: Constants) -> Expression:
     match node:
         case Compare(operator, left, right):
             if isinstance(right, Literal) and not isinstance(left, Literal):
@@ -65,21 +110,15 @@ def _lifted(node: Expression, done: list[Expression], lifted: Lifted) -> Express
             return node
 
 
-def _parameter(node: Expression, lifted: Lifted) -> Expression:
+def _parameter(node: Expression, lifted: Constants) -> Expression:
     if not isinstance(node, Literal) or node.value is None:
         return node
-    kind = type_name(literal_type(node.value))
-    lifted.types.append(kind)
-    lifted.values.append(node.value)
-    return Parameter(len(lifted.types) - 1, kind)
+    return lifted.parameter(node.value, type_name(literal_type(node.value)))
 
 
-def _set(options: tuple[Expression, ...], lifted: Lifted) -> tuple[Expression, ...]:
+def _set(options: tuple[Expression, ...], lifted: Constants) -> tuple[Expression, ...]:
     values = [each.value for each in options if isinstance(each, Literal)]
     kinds = {type_name(literal_type(each)) for each in values if each is not None}
     if len(values) < len(options) or None in values or len(kinds) != 1:
         return options
-    kind = kinds.pop()
-    lifted.types.append(f"{kind}[]")
-    lifted.values.append(values)
-    return (Parameter(len(lifted.types) - 1, kind, many=True),)
+    return (lifted.parameter(values, kinds.pop(), many=True),)

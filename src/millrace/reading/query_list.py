@@ -334,7 +334,7 @@ def _merged(older: _Chunk, newer: _Chunk) -> _Chunk:
 
 def runs_family(feed: FeedSpec, family: Family) -> bool:
     """Say whether a row of the registry stands for the plan that runs a template's queries."""
-    return feed.kind == "template" and feed.plan is not None and not family.parameters
+    return feed.runs_queries and not family.parameters
 
 
 def _standing(

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 
 from millrace.engine.feeds import Family
+from millrace.engine.hidden import is_hidden
 from millrace.engine.streams import SYSSTREAM
 from millrace.errors import UnknownNameError
 from millrace.kernels.arrays import Hashes
@@ -55,7 +56,8 @@ class TheirHeld(CommittedHeld):
     def names(self) -> Iterator[str]:
         """Yield how queries and templates are called that may be read."""
         with self._reader.registered() as (catalog, population, _):
-            stored = dict.fromkeys([*catalog.feeds, *population.names])
+            known = dict.fromkeys([*catalog.feeds, *population.names])
+            stored = [each for each in known if not is_hidden(each)]
         yield from (self._who.shown(each) for each in stored if self._who.sees(each))
 
     def table_rows(self, name: str) -> pa.Table:

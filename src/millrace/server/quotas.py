@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from millrace.engine.hidden import is_hidden
 from millrace.errors import MillraceError
 from millrace.server.principals import BETWEEN, owner_of
 
@@ -111,7 +112,7 @@ class Quotas:
             counts: dict[str, int] = {}
             for (feed, _), n_queries in registry.family_sizes().items():
                 owner = owner_of(feed)
-                counts[owner] = counts.get(owner, 0) + n_queries
+                counts[owner] = counts.get(owner, 0) + n_queries * (not is_hidden(feed))
             self._counted = registry.number, counts
         return self._counted[1].get(tenant, 0)
 
@@ -120,7 +121,7 @@ def _added(calls: Sequence[Sequence[dict[str, Any]]]) -> Counter[str]:
     """Count the queries that calls add, by the tenant that they will belong to."""
     found: Counter[str] = Counter()
     for change in (each for changes in calls for each in changes):
-        if change["do"] == "add queries":
+        if change["do"] == "add queries" and not is_hidden(change["family"]["feed"]):
             found[owner_of(change["family"]["feed"])] += change["n_rows"]
     return found
 

@@ -453,7 +453,7 @@ class Service:
                 return Found(catalog.feeds[listed.feed], listed.qid)
             stored = who.found(name)
             feed = catalog.feeds.get(stored)
-            if feed is not None and feed.kind != "query" and who.sees(stored):
+            if feed is not None and feed.kind in ("template", "shared") and who.sees(stored):
                 return Found(feed, None)
             listed = queries.find(population.names.get(stored, 0))
             if listed is None or not who.sees(listed.feed):

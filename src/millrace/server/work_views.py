@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -55,6 +55,7 @@ class Costs:
         self._counts: NDArray[np.int64] = np.zeros(1_024, np.int64)
         self._sizes: dict[str, int] = {}
         self._totals: dict[str, int] = {}
+        self._together: Counter[str] = Counter()
         self._summed = -SUM_SECONDS
         self._n_told = self._n_queries = 1
         self._n_found = 0
@@ -97,6 +98,9 @@ class Costs:
         total = self._results_of(feed) if feed.shared else results
         part = 1.0 if not feed.shared else (results / total if total else 1 / members)
         size = self._bytes().get(feed.name, 0) * part
+        if feed.joined:  # it has its answers to itself, and its part of a plan
+            feed, part = self._reader.catalog.runner(feed), 1 / max(self._together[feed.family], 1)
+            size += self._bytes().get(feed.name, 0) * part
         if feed.policy == "lazy":
             size = self._bytes().get(FOUND, 0) * results / max(self._n_found, 1)
         return results, round(self._time_of(feed, part, results), 6), int(size)
@@ -205,8 +209,9 @@ class Costs:
         """Count queries and answers by feed, once in a while: a page asks for each of its rows."""
         if time.monotonic() - self._summed < SUM_SECONDS:
             return
-        with self._reader.registered() as (_, _, queries):
+        with self._reader.registered() as (catalog, _, queries):
             self._sizes, self._totals = queries.sizes(), queries.totals(self._counts)
+            self._together = Counter(each.family for each in catalog.feeds.values() if each.joined)
         self._n_told = max(int(self._counts.sum()), 1)
         self._n_queries = max(sum(self._sizes.values()), 1)
         self._summed = time.monotonic()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.flows import flow, inputs_of
+from millrace.engine.hidden import is_hidden
 from millrace.engine.plan_stores import element_stores, state_prefix
 from millrace.engine.plans import compiled
 from millrace.engine.statistics import EpochStatistics
@@ -165,8 +166,9 @@ class Dataflow:
             self._plan(drawn, catalog, feed, rows)
             told = _told(feed, catalog)
             for each in told:
-                rate = results.get(feed.name, 0.0) / len(told)
-                drawn.edge(each, _feed(drawn, feed, results), rate)
+                for own in _feeds_of(feed, catalog):
+                    rate = results.get(own.name, 0.0) / len(told)
+                    drawn.edge(each, _feed(drawn, own, results), rate)
         left = plans[MOST_PLANS:]
         if left:
             label = f"{len(left):,} more plan{'' if len(left) == 1 else 's'}"
@@ -185,7 +187,7 @@ class Dataflow:
         """Count the queries that are not visible, at each stream that they read."""
         counts: dict[str, int] = {}
         for (feed, _), n_queries in self._sizes().items():
-            if not visible(feed):
+            if not visible(feed) and not is_hidden(feed):
                 for stream in catalog.feeds[feed].sources:
                     counts[stream] = counts.get(stream, 0) + n_queries
         for stream, n_queries in counts.items():
@@ -222,7 +224,7 @@ class Dataflow:
                 _operator(feed, short),
                 "table" if isinstance(node, Table) else "operator",
                 lines.get(node, operator_name(node)),
-                query=feed.name,
+                query=_feeds_of(feed, catalog)[0].name,
                 feed_kind=feed.kind,
                 operator=f"{operator_name(node)} {short}",
                 rows_in=done.read,
@@ -278,6 +280,14 @@ def _feed(drawn: Graph, feed: FeedSpec, results: Mapping[str, float]) -> str:
         query=feed.name,
         feed_kind=feed.kind,
     )
+
+
+def _feeds_of(feed: FeedSpec, catalog: Catalog) -> list[FeedSpec]:
+    """Return the feeds that a plan tells: its own, or those of some queries that it runs."""
+    if feed.kind != "family":
+        return [feed]
+    names = list(catalog.members(feed.name).values())
+    return [catalog.feeds[name] for name in names[:MOST_FAMILIES]]
 
 
 def _operator(feed: FeedSpec, short: str) -> str:

@@ -27,7 +27,6 @@ from millrace.operators.joining.family import FamilyJoin, Weighed
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.state import MemoryState
 from millrace.plan.levels import QUERY
-from millrace.session.template import Template
 
 if TYPE_CHECKING:
     from millrace.session.session import Session
@@ -35,11 +34,9 @@ if TYPE_CHECKING:
 SAMPLE = 1_000
 
 
-def sharing_lines(session: Session, feed: FeedSpec) -> Iterator[str]:
+def sharing_lines(session: Session, feed: FeedSpec, parameters: str) -> Iterator[str]:
     """Yield what the join of a family is made of, with whom it shares that, and how it finds."""
-    assert feed.plan is not None, "a family has a plan"
-    names = ", ".join(f"p{at} is :{name}" for at, (name, _) in enumerate(feed.parameters))
-    yield f"joined   once for all of them; each query is a row of parameters: {names}"
+    yield f"joined   once for all of them; each query is a row of parameters: {parameters}"
     for store in element_stores(feed, session.engine.registry.catalog):
         by = "time" if store.column is None else store.column
         others = _readers(session, store.name) - 1
@@ -107,9 +104,7 @@ class _Now:
 
     def rows(self) -> pa.RecordBatch:
         """Return their ids, the changes that they came with, and their parameters."""
-        found = self.session.standing(self.feed.name)
-        assert isinstance(found, Template), "a family is of a template"
-        table = found.rows()
+        table = self.session.engine.registry.family_rows(self.feed.name)
         ids = table.column(0).combine_chunks().cast(pa.int64())
         columns = [each.combine_chunks() for each in table.columns[1:]]
         names = [QUERY, BORN, *(f"p{at}" for at in range(len(columns)))]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from millrace.engine.feeds import Family
+from millrace.engine.hidden import is_hidden
 from millrace.kernels.arrays import Hashes
 from millrace.reading.held import CommittedHeld, Standing
 
@@ -29,7 +30,7 @@ class SessionHeld(CommittedHeld):
         feed, known = self._catalog.feeds.get(name), self._registry.population.names
         if feed is not None and feed.kind == "template":
             return Standing(feed)
-        if name not in known:
+        if name not in known or is_hidden(name):
             return None
         if feed is None:
             feed = self._catalog.feeds[self._registry.feed_of(known[name])]
@@ -37,7 +38,8 @@ class SessionHeld(CommittedHeld):
 
     def names(self) -> Iterator[str]:
         """Yield how queries and templates are called."""
-        yield from dict.fromkeys([*self._catalog.feeds, *self._registry.population.names])
+        known = dict.fromkeys([*self._catalog.feeds, *self._registry.population.names])
+        yield from (each for each in known if not is_hidden(each))
 
     def table_rows(self, name: str) -> pa.Table:
         """Return the rows of a table."""

@@ -79,7 +79,7 @@ def _queries(session: Session) -> list[dict[str, Any]]:
     rows = []
     for name, qid in sorted(population.names.items()):
         own = name in catalog.feeds
-        if own and catalog.feeds[name].kind == "template":
+        if own and catalog.feeds[name].runs_queries:
             continue  # it stands for the plan that runs its queries
         feed = name if own else engine.registry.feed_of(qid)
         state = "paused" if qid in population.paused else "running"
@@ -130,19 +130,28 @@ def _families(session: Session) -> list[dict[str, Any]]:
     """List families, the largest first; what plans hold and take, of selections how rows match."""
     catalog = session.engine.registry.catalog
     rows = []
-    for (name, key), n_queries in sorted(_sizes(session).items(), key=lambda each: -each[1]):
+    for (name, key), n_queries in _sizes(session).items():
         if key not in catalog.families:
             continue
         feed, selection = catalog.feed(name), catalog.families[key].selection
-        if feed.kind == "template" and not catalog.families[key].parameters:
-            continue  # it stands for the plan that runs the template's queries
+        if feed.joined or (feed.kind == "template" and not catalog.families[key].parameters):
+            continue  # it is run by a plan with others, or stands for that of a template
         row = {"feed": name, "queries": n_queries, "plan": str(selection), "state": "", "cost": ""}
+        if feed.kind == "family":
+            names = [*catalog.members(name).values()]
+            row |= {"feed": _named(names), "queries": len(names)}
         row["strategy"] = session.engine.settings.access
         if feed.plan is not None:
             row |= {"plan": feed.text, "strategy": _strategy(session, feed)}
             row |= {"state": print_bytes(held_by(session, feed)), "cost": _cost(session, feed)}
         rows.append(row)
-    return rows
+    return sorted(rows, key=lambda each: -each["queries"])
+
+
+def _named(names: list[str]) -> str:
+    """Name the feeds of queries that are run together."""
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
 
 
 def _strategy(session: Session, feed: FeedSpec) -> str:

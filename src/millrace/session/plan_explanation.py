@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 from textwrap import indent
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.plans import CHANGE, PlanSpec
 from millrace.errors import MillraceError
@@ -13,17 +16,17 @@ from millrace.plan.bounds import growths
 from millrace.plan.declared import Declared
 from millrace.plan.gathering import why_gathered
 from millrace.plan.journeys import journeys
-from millrace.plan.levels import BIRTHS, QUERIES, family_declared
+from millrace.plan.levels import BIRTHS, QUERIES, QUERY, family_declared
 from millrace.plan.panes import Paned, paned
 from millrace.plan.placement import EVERYWHERE, FIRST, Placing
 from millrace.plan.relations import Relation, StreamOf
 from millrace.plan.tree import tree
+from millrace.session.alike import kin_of
 from millrace.session.family_explanation import sharing_lines
 from millrace.session.pane_explanation import pane_lines
 from millrace.session.plan_stores import store_lines
 from millrace.session.plan_work import shard_line, work_lines
 from millrace.session.planning import bound_relation, declared_in, planned_feed
-from millrace.session.template import Template
 from millrace.time import print_duration
 
 if TYPE_CHECKING:
@@ -62,22 +65,26 @@ def same_plan(session: Session, bound: BoundRelation) -> Iterator[str]:
 def _lines(
     session: Session, feed: FeedSpec, bound: BoundRelation | None, *, analyze: bool = False
 ) -> Iterator[str]:
+    runner = session.engine.registry.catalog.runner(feed)
     assert feed.plan is not None, "only a plan is explained here"
+    assert runner.plan is not None, "it is run by a plan"
     yield f"query    {feed.text if bound is None else bound.expanded}"
     for each in bound.cautions if bound is not None else ():
         yield f"caution  {each.code}: {each.message}. {each.hint}".rstrip()
     yield _answers(feed)
-    if feed.plan.parameters is not None:
-        yield from _family(session, feed)
-    work = work_lines(session, feed) if analyze else []
-    yield _block("plan", work or tree(_shown(feed.plan, bound)))
+    if runner.runs_queries:
+        yield from _family(session, feed, runner)
+    elif not feed.number:
+        yield from _would_share(session, feed.name, bound)
+    work = work_lines(session, runner) if analyze else []
+    yield _block("plan", work or tree(_shown(runner.plan, bound)))
     if analyze:
-        yield from _measured(session, feed)
-    yield f"runs     {_place(session, feed.plan)}"
+        yield from _measured(session, runner)
+    yield f"runs     {_place(session, runner.plan)}"
     yield from _hops(session, feed.plan)
     for name in feed.plan.tables:
         yield f"table    {name}: its changes take effect where a slab begins"
-    yield _block("stores", store_lines(session, feed))
+    yield _block("stores", store_lines(session, runner))
     for growth in growths(_shown(feed.plan, None) if bound is None else bound.plan):
         refused = growth.grows == "with rows" and not feed.number
         yield f"grows    {growth.reason}{_REFUSED if refused else ''}"
@@ -104,22 +111,41 @@ def _shown(plan: PlanSpec, bound: BoundRelation | None) -> Relation | StreamOf:
     return plan.told[0] if len(plan.told) == 1 else plan.told[0].relation
 
 
-def _family(session: Session, feed: FeedSpec) -> Iterator[str]:
+def _family(session: Session, feed: FeedSpec, runner: FeedSpec) -> Iterator[str]:
     """Say who shares the plan, and how to read where parameters join it."""
-    found = session.standing(feed.name)
-    n_queries = len(found) if isinstance(found, Template) else 1
-    yield f'shared   by {n_queries:,} standing queries of {feed.kind} "{feed.name}"'
-    if feed.plan is not None and feed.plan.sharing is not None:
-        yield from sharing_lines(session, feed)
-        return
+    rows = session.engine.registry.family_rows(runner.name)
+    whose = f'of {feed.kind} "{feed.name}"'
     names = ", ".join(f"p{at} is :{name}" for at, (name, _) in enumerate(feed.parameters))
-    panes = _panes(session, feed)
-    if panes is not None and isinstance(found, Template):
-        yield from pane_lines(panes, found.rows().select([name for name, _ in feed.parameters]))
+    if feed.joined:
+        whose = "that differ in constants alone"
+        names = _constants(rows, feed.member or 0) or "it has none"
+    yield f"shared   by {rows.num_rows:,} standing queries {whose}"
+    if runner.plan is not None and runner.plan.sharing is not None:
+        yield from sharing_lines(session, runner, names)
+        return
+    panes = _panes(session, runner)
+    if panes is not None:
+        yield from pane_lines(panes, rows.drop_columns([QUERY]))
         yield f"meaning  the plan below, joined with {QUERIES}: {names}"
         return
     yield f"joined   with {QUERIES}, a row for each query, where parameters are used: {names}"
     yield f"births   {BIRTHS} are queries that began together; what is below is shared by them"
+
+
+def _constants(rows: pa.Table, qid: int) -> str:
+    """Spell the constants of a query of a family."""
+    mine = rows.filter(pc.equal(rows.column(QUERY), qid)).drop_columns([QUERY]).to_pylist()
+    return ", ".join(f"{name} is {value}" for row in mine for name, value in row.items())
+
+
+def _would_share(session: Session, name: str, bound: BoundRelation | None) -> Iterator[str]:
+    """Say with how many a query that is not registered would share a plan."""
+    if bound is None or session.engine.settings.families == "never":
+        return
+    catalog, family = session.engine.registry.catalog, kin_of(bound.plan, name, session).family
+    if family in catalog.feeds:
+        n_queries = len(catalog.members(family))
+        yield f"shares   the plan of {n_queries:,} standing queries that differ in constants alone"
 
 
 def _panes(session: Session, feed: FeedSpec) -> Paned | None:

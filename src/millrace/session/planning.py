@@ -48,11 +48,12 @@ def planned_feed(
     unbounded: bool = False,
     historic: bool = False,
     parameters: Mapping[str, str] | None = None,
+    kind: Kind = "template",
 ) -> FeedSpec:
     """Return the feed that runs a query, which is a text or a plan.
 
     One that would remember every row of a stream is refused, unless it may be `unbounded`. With
-    `parameters`, names and types, it is the feed of a template, and runs all its queries. One that
+    `parameters`, names and types, it is of a `kind` that runs all queries of a family. One that
     is `historic` reads no elements again: those of before are not stored.
     """
     again = session.engine.settings.again and not historic
@@ -76,7 +77,9 @@ def planned_feed(
         )
     tables = tuple(dict.fromkeys(each for stream in streams for each in tables_of(stream)))
     functions, lasting = tuple(_functions(streams[0].relation, declared)), None
-    shared = None if parameters is None or not again else _shared(streams, session, declared)
+    shared = None
+    if parameters is not None and again and (kind == "family" or _only_comes(streams)):
+        shared = _shared(streams, session, declared)
     if parameters is not None:
         lasting = horizon(streams[0].relation)
     if parameters is not None and shared is None:
@@ -108,8 +111,8 @@ def planned_feed(
         sharing=None if shared is None else shared[0],
     )
     text = asked if isinstance(asked, str) else outline(asked)
-    kind: Kind = "query" if parameters is None else "template"
     named = tuple((parameters or {}).items())
+    kind = "query" if parameters is None else kind
     return FeedSpec(name, sources[0], answer, kind, named, text=text, plan=spec)
 
 
@@ -118,13 +121,21 @@ def _shared(
 ) -> tuple[Sharing, dict[str, str] | None] | None:
     """Return how all queries of a family are one join, and spread, if they are."""
     settings = session.engine.settings
-    if not settings.sharing or len(streams) > 1:
+    if not settings.sharing:
         return None
     found = joining(streams[0], declared)
     if found is None:
         return None
     sharing = Sharing.of(found, times_in(session), settings.strategy, sets=settings.sets)
     return sharing, sharing.columns(streams[0], declared)
+
+
+def _only_comes(streams: Sequence[StreamOf]) -> bool:
+    """Say whether only what comes is told: constants of a query may change, and then nothing goes.
+
+    Of other templates it does, and is told; those are joined with their queries.
+    """
+    return [each.kind for each in streams] == ["istream"]
 
 
 def declared_in(session: Session) -> Declared:

@@ -45,10 +45,11 @@ class Query:
     @property
     def _ids(self) -> list[int]:
         """The id of the query, and that of its family's plan, which stops for all of them."""
-        feed = self.feed
-        if feed.plan is None or not feed.shared:
+        registry = self._session.engine.registry
+        runner = registry.catalog.runner(self.feed)
+        if not runner.runs_queries:
             return [self.id]
-        return [self.id, self._session.engine.registry.population.names[feed.name]]
+        return [self.id, registry.population.names[runner.name]]
 
     def explain(self, *, analyze: bool = False) -> str:
         """Say how the query runs; with `analyze`, what it has done since the engine started."""

@@ -16,18 +16,21 @@ import pyarrow as pa
 
 from millrace.engine.catalog import TAKEN
 from millrace.engine.feeds import KEPT_ROWS, Family, FeedSpec, Kind
-from millrace.engine.parameters import SET, parameter_schema
+from millrace.engine.hidden import is_hidden
+from millrace.engine.parameters import SET
 from millrace.engine.streams import check_name
 from millrace.errors import NameTakenError, PlanError
 from millrace.lang.errors import LanguageError
 from millrace.plan.bind import bind_selection, output_schema
-from millrace.plan.expressions import Literal, Parameter, walk
+from millrace.plan.expressions import Parameter, walk
 from millrace.plan.levels import parameters_in
 from millrace.plan.lifting import lift_constants
 from millrace.plan.nodes import Selection
 from millrace.plan.relations import Relation, StreamOf
+from millrace.session.changes import adding, adding_plan, constants, constants_of, nothing
 from millrace.session.keeping import Keeping
 from millrace.session.life import Life
+from millrace.session.plan_registration import PlanRegistration, lived
 from millrace.session.planning import bound_any, planned_feed
 from millrace.session.query import Query
 from millrace.session.template import Template
@@ -146,26 +149,9 @@ class Registration:
         unbounded: bool,
     ) -> Query:
         """Register a query that is more than a selection."""
+        made = PlanRegistration(self._session, asked, keeping, life, unbounded=unbounded)
         own = self._free_name() if name is None else name
-        historic = life.history is not None
-        feed = planned_feed(own, asked, self._session, unbounded=unbounded, historic=historic)
-        feed = self._lived(replace(feed, **keeping.of_plan(KEPT_ROWS)), life)
-        known = self._catalog.feeds.get(own)
-        if known is not None and replace(known, number=0, expires=feed.expires) == feed:
-            return Query(
-                self._session, self._session.engine.registry.population.names[own], own, own
-            )
-        if known is not None:
-            raise NameTakenError(f'query "{own}" exists already')
-        [qid] = self._session.record(
-            *_with_query([{"do": "add feed", "feed": feed.to_json()}], feed)
-        )
-        return Query(self._session, qid, own, own)
-
-    def _lived(self, feed: FeedSpec, life: Life) -> FeedSpec:
-        """Say how far back a feed's queries see, and when it ends."""
-        specs = [self._catalog.stream(name) for name in feed.sources]
-        return replace(feed, **life.of_feed(specs, self._session.now()))
+        return Query(self._session, made.register(own), own, own)
 
     def _free_name(self) -> str:
         """Return a name for a query that was not given one."""
@@ -243,15 +229,17 @@ class Registration:
                 parameters=parameters,
             )
             feed = replace(feed, **keeping.of_plan(0))
-            selection = _nothing(feed)
+            selection = nothing(feed)
             used = set(parameters_in(bound.plan if isinstance(bound, BoundRelation) else bound))
         life.require_policy(feed.policy)
-        feed = self._lived(feed, life)
+        feed = lived(self._session, feed, life)
         known = self._catalog.feeds.get(name)
         if known is None:
             _require_use(name, used, list(parameters))
-            changes: list[dict[str, Any]] = [{"do": "add feed", "feed": feed.to_json()}]
-            self._session.record(*_with_query(changes, feed))
+            if feed.plan is None:
+                self._session.record(adding(feed))
+            else:
+                self._session.record(adding_plan(feed), [constants((), [()])])
         elif (known.kind, known.parameters, known.text) != (feed.kind, feed.parameters, feed.text):
             raise NameTakenError(
                 f'"{name}" exists already and is another template or query',
@@ -276,10 +264,10 @@ class Registration:
         catalog, population = self._catalog, self._session.engine.registry.population
         feed = catalog.feeds.get(name)
         if feed is not None and feed.kind == "template" and feed.plan is not None:
-            return Template(self._session, name, _nothing(feed))
+            return Template(self._session, name, nothing(feed))
         if feed is not None and feed.kind == "template":
             return self.template(name, feed.text, dict(feed.parameters), keeping=Keeping())
-        if name in population.names:
+        if name in population.names and not is_hidden(name):
             return Query(self._session, population.names[name], self._feed_of(name), name)
         raise unknown(self._session, "query", name)
 
@@ -309,7 +297,7 @@ class Registration:
             key = repr(lifted.selection.to_json()), tuple(lifted.types)
             alike.setdefault(key, []).append((at, lifted.selection, lifted.values))
         return [
-            Asked(some[0][1], kinds, _rows(kinds, [each[2] for each in some]),
+            Asked(some[0][1], kinds, constants(kinds, [each[2] for each in some]),
                   [each[0] for each in some])
             for (_, kinds), some in alike.items()
         ]  # fmt: skip
@@ -321,7 +309,7 @@ class Registration:
                 kind + SET if pa.types.is_list(column.type) else kind
                 for kind, column in zip(shape.types, group.columns, strict=True)
             )
-            rows = _batch(types, group.columns, len(group.positions))
+            rows = constants_of(types, group.columns, len(group.positions))
             at = [positions[each] for each in group.positions]
             found.append(Asked(shape.selection, types, rows, at))
         return found
@@ -357,7 +345,7 @@ class Registration:
             life.require_policy(kept.get("policy"))
             text = asked[0].text if kind == "query" else ""
             fresh = FeedSpec(into, stream.name, answers[0], kind, text=text, **kept)
-            fresh = self._lived(fresh, life)
+            fresh = lived(self._session, fresh, life)
             changes.append({"do": "add feed", "feed": fresh.to_json()})
             feed = fresh
         elif kind == "query" or feed.kind != "shared":
@@ -405,37 +393,6 @@ class Registration:
         if repr(registry.constants_of(family.key, qid)) != repr(asked.rows.to_pylist()):
             return None
         return Query(self._session, qid, feed, name)
-
-
-def _rows(types: tuple[str, ...], values: list[list[Any]]) -> pa.RecordBatch:
-    columns = [
-        pa.array([row[at] for row in values], field.type)
-        for at, field in enumerate(parameter_schema(types))
-    ]
-    return _batch(types, columns, len(values))
-
-
-def _batch(types: tuple[str, ...], columns: list[pa.Array], n_rows: int) -> pa.RecordBatch:
-    if not types:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * n_rows, pa.struct([])))
-    return pa.RecordBatch.from_arrays(columns, schema=parameter_schema(types))
-
-
-def _nothing(feed: FeedSpec) -> Selection:
-    """Return the selection of queries that a plan runs: no row answers them by itself."""
-    return Selection(feed.stream, (), Literal(False))
-
-
-def _with_query(
-    changes: list[dict[str, Any]], feed: FeedSpec
-) -> tuple[list[dict[str, Any]], list[pa.RecordBatch]]:
-    """Return changes with that of a feed's plan, if it has one: it runs as a query of that name."""
-    if feed.plan is None:
-        return changes, []
-    family = Family(feed.name, _nothing(feed)).to_json()
-    added = {"family": family, "n_rows": 1, "rows": 0, "names": [feed.name]}
-    added |= {} if feed.expires is None else {"expires": feed.expires}
-    return [*changes, {"do": "add queries", **added}], [_batch((), [], 1)]
 
 
 def _used_by(selection: Selection) -> set[int]:

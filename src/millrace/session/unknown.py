@@ -6,6 +6,7 @@ from collections.abc import Collection
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from millrace.engine.hidden import is_hidden
 from millrace.errors import UnknownNameError
 from millrace.plan.nearest import MOST_COMPARED, nearest, there_are
 
@@ -17,7 +18,8 @@ _PLURALS = {"query": "queries", "template": "templates", "sink": "sinks"}
 
 def unknown(session: Session, what: str, name: str) -> UnknownNameError:
     """Return the error for a query or a template that does not exist."""
-    feeds, named = session.engine.registry.catalog.feeds, session.engine.registry.population.names
+    feeds, registered = session.engine.registry.catalog.feeds, session.engine.registry.population
+    named = [each for each in registered.names if not is_hidden(each)]
     templates = [each.name for each in feeds.values() if each.kind == "template"]
     known: Collection[str] = templates if what == "template" else named
     other = "query" if what == "template" else "template"

@@ -38,6 +38,7 @@ _APART = Settings(shards=2, spread="always", sharing=False, panes="never", backo
 _HOT = Settings(
     shards=2, spread="always", strategy="hotspot", sets=False, panes="sparse", backoff=0
 )
+_TOGETHER = Settings(shards=2, spread="always", families="always", backoff=0)
 _GATHERED = Settings(shards=2, spread="always", hops=False, backoff=0)
 
 
@@ -124,6 +125,7 @@ WAYS = (
     Way("remembered", _REMEMBERED, cut="random", selections=False),
     Way("unshared-joins", _APART, cut="random", selections=False),
     Way("hotspots", _HOT, cut="random", selections=False),
+    Way("families", _TOGETHER, cut="random", n_tasks=2, selections=False),
     Way("no-hops", _GATHERED, cut="random", n_tasks=2, selections=False),
     *(_forced(access) for access in METHODS),
     *(_sharded(n_shards) for n_shards in (1, 2, 4)),

@@ -33,12 +33,15 @@ FEW = settings(max_examples=max(DRAWN // 10, 1))
 STAMP = Schema.of("ts timestamp")
 TIMED = Declared({name: Schema((*schema, *STAMP)) for name, schema in DECLARED.streams.items()}, {})
 CONFIGURATIONS = {
-    "together": Settings(spread="never", backoff=0),
-    "spread": Settings(shards=2, spread="always", memory=1, backoff=0),
+    "together": Settings(families="never", spread="never", backoff=0),
+    "spread": Settings(families="never", shards=2, spread="always", memory=1, backoff=0),
     "four shards, merging at once": Settings(
-        shards=4, spread="always", merge_at_start=True, backoff=0
+        families="never", shards=4, spread="always", merge_at_start=True, backoff=0
     ),
-    "a row for each query": Settings(shards=2, spread="always", sets=False, backoff=0),
+    "a row for each query": Settings(
+        families="never", shards=2, spread="always", sets=False, backoff=0
+    ),
+    "alike ones as one": Settings(families="always", shards=2, spread="always", backoff=0),
 }
 CUTS = st.lists(st.integers(1, END - 1), max_size=4, unique=True).map(sorted)
 Told = Counter[tuple[Any, ...]]
@@ -151,6 +154,12 @@ def check(
 @given(cases())
 def test_each_query_answers_as_it_would_alone(case: Any) -> None:
     check(CONFIGURATIONS["spread"], *case)
+
+
+@FEW
+@given(cases())
+def test_texts_that_differ_in_constants_alone_answer_as_its_queries(case: Any) -> None:
+    check(CONFIGURATIONS["alike ones as one"], *case)
 
 
 @pytest.mark.slow

@@ -41,11 +41,14 @@ TIMED = Declared(
     DECLARED.tables,
 )
 CONFIGURATIONS = {
-    "no panes": Settings(spread="never", panes="never"),
-    "sparse panes": Settings(shards=2, spread="always", panes="sparse"),
-    "together": Settings(spread="never", hops=False),
-    "spread": Settings(shards=2, spread="always", hops=False),
-    "four shards, merging at once": Settings(shards=4, spread="always", merge_at_start=True),
+    "no panes": Settings(families="never", spread="never", panes="never"),
+    "sparse panes": Settings(families="never", shards=2, spread="always", panes="sparse"),
+    "together": Settings(families="never", spread="never", hops=False),
+    "spread": Settings(families="never", shards=2, spread="always", hops=False),
+    "four shards, merging at once": Settings(
+        families="never", shards=4, spread="always", merge_at_start=True
+    ),
+    "alike ones as one": Settings(families="always", shards=2, spread="always"),
 }
 CUTS = st.lists(st.integers(1, END - 1), max_size=4, unique=True).map(sorted)
 Told = Counter[tuple[Any, ...]]
@@ -83,6 +86,12 @@ def test_each_query_answers_as_it_would_alone(case: Any) -> None:
     check(CONFIGURATIONS["spread"], *case)
 
 
+@FEW
+@given(cases())
+def test_texts_that_differ_in_constants_alone_answer_as_its_queries(case: Any) -> None:
+    check(CONFIGURATIONS["alike ones as one"], *case)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 @FEW
@@ -105,6 +114,12 @@ def cases_of_panes(draw: st.DrawFn) -> Any:
 @given(cases_of_panes())
 def test_queries_that_share_panes_answer_as_they_would_alone(case: Any) -> None:
     check(CONFIGURATIONS["spread"], *case)
+
+
+@FEW
+@given(cases_of_panes())
+def test_so_do_texts_that_differ_in_constants_alone(case: Any) -> None:
+    check(CONFIGURATIONS["alike ones as one"], *case)
 
 
 @pytest.mark.slow

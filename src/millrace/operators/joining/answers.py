@@ -3,7 +3,7 @@
 A row is computed once, however many queries are told it (`told`). ISTREAM tells what comes at an
 instant, less what goes at it: of equal rows of one query, one that comes and one that goes are no
 news. No row is remembered for that. What goes at an instant at which a query is told something is
-found again, by the element whose time in its window ends there:
+found again, by the element whose time in its window ends there; so is what DSTREAM tells:
 
     x ├──── window ────┤ t        y comes at t, and with it a row for query q
                                   x, with what it was together with until then, is asked for
@@ -16,19 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from millrace.kernels.arrays import Bools, Ints
-from millrace.kernels.grouping import add_by_number
 from millrace.kernels.lineage import alive, listed
 from millrace.kernels.probing import spelt_out
-from millrace.operators.joining.alike import numbered_places
 from millrace.operators.joining.exploring import NO_BITS, Combinations, Exploring, Latest
 from millrace.operators.joining.lineage import of_size
 from millrace.operators.joining.told import Pairs, Rows, Telling, still_wanted, told_rows
 
 PAIRS_AT_ONCE = 1 << 20
+Marks: TypeAlias = np.ndarray
+"""Queries and instants, a column each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +76,27 @@ class Answering:
             return came
         exploring = self.exploring
         went = told_rows(exploring.stems, gone, exploring.queries, self.telling, timed=True)
-        both_ways = Rows.concat([came, went], self.telling.told)
-        numbers, firsts = both_ways.numbered()
-        values = numbers[both_ways.at]
-        places = [(values, len(firsts)), (both_ways.queries, len(exploring.queries))]
-        pairs, first_pairs = numbered_places(places, len(values))
-        signs = np.where(np.arange(len(values)) < len(came), 1, -1)
-        net = np.maximum(add_by_number(pairs, signs[:, None], len(first_pairs))[:, 0], 0)
-        left = np.repeat(first_pairs, net)
-        return Rows(both_ways.times, both_ways.rows, firsts[values[left]], both_ways.queries[left])
+        return came.less(went, len(exploring.queries))
+
+    def going(self, begin: int, end: int) -> Iterator[Pairs]:
+        """Yield what goes at the instants of a slab, and from whom, by what ends first of it."""
+        for leaf, rows in enumerate(self.exploring.stems.leaves):
+            sizes = np.unique(self.exploring.queries.sizes[leaf])
+            order = np.argsort(rows.times, kind="stable")
+            firsts = np.searchsorted(rows.times[order], begin - 1 - sizes)
+            stops = np.searchsorted(rows.times[order], end - 1 - sizes)
+            which, places = spelt_out(firsts, stops)
+            yield from self._ended(leaf, order[places], sizes[which])
+
+    def _ended(
+        self, leaf: int, at: Ints, ages: Ints, marks: Marks | None = None
+    ) -> Iterator[Pairs]:
+        """Yield what goes where elements of a leaf end that are so old, and windows as large."""
+        times = self.exploring.stems.leaves[leaf].times[at] + ages
+        drivers = self._drivers(leaf, at, times)
+        of_size(drivers.live, ages, self.exploring.queries.sizes[leaf])
+        for each in self.exploring.explore(drivers.where(alive(drivers.live)), Ending(leaf)):
+            yield from self._pairs(each, shift=1, marks=marks)
 
     def _going(self, came: Rows) -> Iterator[Pairs]:
         """Yield what goes where and when something has come, for the same queries."""
@@ -95,13 +108,11 @@ class Answering:
             firsts = np.searchsorted(rows.times[order], wanted[0])
             stops = np.searchsorted(rows.times[order], wanted[0], side="right")
             which, places = spelt_out(firsts, stops)
-            drivers = self._drivers(leaf, order[places], wanted[1][which])
-            of_size(drivers.live, drivers.times - rows.times[order[places]], sizes)
-            for each in self.exploring.explore(drivers.where(alive(drivers.live)), Ending(leaf)):
-                yield from self._pairs(each, shift=1, marks=marks)
+            at = order[places]
+            yield from self._ended(leaf, at, wanted[1][which] - rows.times[at], marks)
 
     def _pairs(
-        self, found: Combinations, shift: int = 0, marks: np.ndarray | None = None
+        self, found: Combinations, shift: int = 0, marks: Marks | None = None
     ) -> Iterator[Pairs]:
         """Yield combinations and their queries, at the time of the driver or so much later."""
         at, queries = listed(found.live)
@@ -117,7 +128,7 @@ class Answering:
             yield still_wanted(exploring.stems, some, exploring.queries, self.telling.functions)
 
 
-def _among(queries: Ints, times: Ints, marks: np.ndarray) -> Ints:
+def _among(queries: Ints, times: Ints, marks: Marks) -> Ints:
     """Return which pairs of a query and an instant are among some."""
     pairs = np.concatenate((marks, np.stack((queries, times))), axis=1)
     _, numbers = np.unique(pairs, axis=1, return_inverse=True)

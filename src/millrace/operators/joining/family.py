@@ -15,6 +15,7 @@ from itertools import count
 import numpy as np
 import pyarrow as pa
 
+from millrace.kernels.arrays import Hashes
 from millrace.operators.joining.choosing import LINEAGE, chosen, estimates
 from millrace.operators.joining.conditions import Conditions, Sorting
 from millrace.operators.joining.lineage import anybodys, leaf_codes
@@ -32,6 +33,7 @@ from millrace.operators.relational.timed import empty_rows
 from millrace.plan.declared import Declared
 from millrace.plan.joining import Joining, Sharing
 from millrace.plan.relation_types import relation_schema
+from millrace.plan.relations import StreamKind
 
 _NUMBERS = count()
 
@@ -56,6 +58,8 @@ class FamilyJoin:
     distinct: bool
     """Whether rows that come are never equal to rows that go."""
     strategy: str
+    kind: StreamKind = "istream"
+    """Whether what comes is told, or what goes."""
     latest: list[str] = field(default_factory=list)
     """How queries were found in this process the last time, if they were."""
     number: int = field(default_factory=lambda: next(_NUMBERS))
@@ -68,6 +72,7 @@ class FamilyJoin:
         columns: Mapping[str, str] | None,
         told: pa.Schema,
         sharing: Sharing,
+        kind: StreamKind = "istream",
     ) -> FamilyJoin:
         """Make the operator; `columns` says by which column each stream is spread."""
         conditions = Sorting(joining, declared).sorted()
@@ -76,7 +81,8 @@ class FamilyJoin:
             names = tuple(relation_schema(leaf.window, declared).names)
             place = None if columns is None else columns[leaf.stream]
             readings.append(Reading(leaf, condition, names, place))
-        return cls(joining, conditions, tuple(readings), told, sharing.distinct, sharing.strategy)
+        how = sharing.distinct, sharing.strategy, kind
+        return cls(joining, conditions, tuple(readings), told, *how)
 
     def stores(self) -> dict[str, pa.Schema]:
         """Return the stores that are used: none of its own."""
@@ -112,16 +118,28 @@ class FamilyJoin:
             self._anybodys(leaf, each.new(slab), queries, slab)
             for leaf, each in enumerate(self.readings)
         ]
+        ending = self._ending(queries, slab) if self.kind == "dstream" else []
         found = []
         for leaf, reading in enumerate(self.readings):
             # What goes may be of the driver's own leaf; what comes asks the others.
             asking = [each.keys for at, each in enumerate(new) if at != leaf or not self.distinct]
+            asking += ending
             if any(map(len, asking)):
                 past = reading.past(asking, queries.reach, slab)
                 past = self._anybodys(leaf, past, queries, slab)
             else:
                 past = new[leaf].take(np.zeros(0, np.int64))
             found.append(behind(past, new[leaf]))
+        return found
+
+    def _ending(self, queries: Queries, slab: Slab) -> list[Hashes]:
+        """Return the keys of the past elements whose time in a window ends in the slab."""
+        found = []
+        for reading, sizes in zip(self.readings, queries.sizes, strict=True):
+            if len(sizes):
+                begin = slab.begin - 1 - int(sizes.max())
+                end = min(slab.begin, slab.end - 1 - int(sizes.min()))
+                found.append(reading.between(begin, end, slab).keys)
         return found
 
     def _anybodys(self, leaf: int, rows: LeafRows, queries: Queries, slab: Slab) -> LeafRows:
@@ -133,10 +151,15 @@ class FamilyJoin:
         if not all(map(len, leaves)) or not len(queries):
             return Elements(empty_rows(self._schema), np.zeros(0, np.int64))
         work = self._work(prepared, leaves, slab)
-        self.latest[:], came = work.came(self.strategy)
-        if not self.distinct and len(came):
-            came = work.news(came)
-        rows, times = came.as_sets(queries.ids, distinct=self.distinct)
+        if self.kind == "dstream":
+            found = work.went(slab.begin, slab.end)
+            if not self.distinct and len(found):
+                found = found.less(work.came(self.strategy)[1], len(queries))
+        else:
+            self.latest[:], found = work.came(self.strategy)
+            if not self.distinct and len(found):
+                found = work.news(found)
+        rows, times = found.as_sets(queries.ids, distinct=self.distinct)
         return ordered(rows, times, np.ones(len(times), np.int64))
 
     def _work(self, prepared: Prepared, leaves: list[LeafRows], slab: Slab) -> Work:

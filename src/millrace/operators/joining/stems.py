@@ -99,6 +99,11 @@ class Reading:
             found = slab.past.of(stream, wanted, after)
         return self._made(found, len(found), slab)
 
+    def between(self, begin: int, end: int, slab: Slab) -> Rows:
+        """Return what came before the slab and has a time in [begin, end)."""
+        assert slab.past is not None, "a family that is one join is given stored elements"
+        return self._made(slab.past.between(self.leaf.stream, begin, max(begin, end)), 0, slab)
+
     def _made(self, elements: Elements, n_past: int, slab: Slab) -> Rows:
         raw = plain_elements(elements).rows
         keys = np.zeros(len(elements), np.uint64)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.kernels.arrays import Ints
-from millrace.kernels.grouping import number_hashes
+from millrace.kernels.grouping import add_by_number, number_hashes
 from millrace.operators.evaluate import evaluate
 from millrace.operators.joining.alike import numbered_places
 from millrace.operators.joining.exploring import NO_BITS, Combinations, columns_of
@@ -105,6 +105,18 @@ class Rows:
         columns = [pa.array(self.times), *self.rows.columns]
         names = ["_time", *self.rows.schema.names]
         return numbered(rows_of(columns, names, len(self.times)))
+
+    def less(self, others: Rows, n_queries: int) -> Rows:
+        """Return these without those that equal others, of the same query and instant."""
+        both_ways = Rows.concat([self, others], self.rows.schema)
+        numbers, firsts = both_ways.numbered()
+        values = numbers[both_ways.at]
+        places = [(values, len(firsts)), (both_ways.queries, n_queries)]
+        pairs, first_pairs = numbered_places(places, len(values))
+        signs = np.where(np.arange(len(values)) < len(self), 1, -1)
+        net = np.maximum(add_by_number(pairs, signs[:, None], len(first_pairs))[:, 0], 0)
+        left = np.repeat(first_pairs, net)
+        return Rows(both_ways.times, both_ways.rows, firsts[values[left]], both_ways.queries[left])
 
     def as_sets(self, ids: Ints, *, distinct: bool) -> tuple[pa.RecordBatch, Ints]:
         """Return each row once, behind the set of its queries, and the times of rows.

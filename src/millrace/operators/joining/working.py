@@ -1,4 +1,4 @@
-"""What one slab is to the queries of a family: what comes to them, less what goes.
+"""What one slab is to the queries of a family: what comes to them less what goes, or what goes.
 
 Queries are found by lineage, block by block, or all at once by an index over them; whether rows
 that come are news is asked about the few queries to which something comes, by lineage.
@@ -112,6 +112,15 @@ class Work:
             news = answering.news(rows)
             parts.append(replace(news, queries=block[news.queries]))
         return Rows.concat(parts, self.telling.told)
+
+    def went(self, begin: int, end: int) -> Rows:
+        """Return what goes from all queries in a slab, news or not."""
+        every, parts = np.arange(len(self.prepared.queries)), []
+        for block, answering in self._by_lineage(every):
+            going = answering.going(begin, end)
+            parts += [Pairs(each.found, block[each.queries]) for each in going]
+        pairs, queries = Pairs.concat(parts), self.prepared.queries
+        return told_rows(self.stems, pairs, queries, self.telling, timed=True)
 
     def _by_lineage(self, some: Ints) -> Iterator[tuple[Ints, Answering]]:
         """Yield some queries block by block, and what answers them by the lineage of rows."""

@@ -222,9 +222,10 @@ class Plan:
         found = joining(node, self._declared)
         assert found is not None, "only joins of windows are shared"
         told = self._schema(node.relation).to_arrow()
-        join = self.family_join = self._keep(
-            FamilyJoin.of(found, self._declared, self._columns, told, sharing)
+        join = self._keep(
+            FamilyJoin.of(found, self._declared, self._columns, told, sharing, node.kind)
         )
+        self.family_join = self.family_join or join
         for leaf in found.leaves:
             self.rereading.read_endlessly(leaf.stream, by_key=self._columns is not None)
 

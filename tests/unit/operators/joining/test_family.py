@@ -26,7 +26,7 @@ from millrace.operators.relational.state import MemoryState
 from millrace.plan.joining import Sharing, joining
 from millrace.plan.levels import CAME
 from millrace.plan.push import Pushing
-from millrace.plan.relations import StreamOf
+from millrace.plan.relations import StreamKind, StreamOf
 from millrace.schema import type_named
 from millrace.session.planning import sources_of
 from millrace.sharing.select.strategies import STRATEGIES as SELECTS
@@ -46,8 +46,10 @@ GENERATE = (Phase.explicit, Phase.generate)
 Told = Counter[tuple[Any, ...]]
 
 
-def expected(family: Family, some: list[Member], world: Worlds) -> Told:
-    definition, stream = Definition(DECLARED, *world), StreamOf("istream", family.plan)
+def expected(
+    family: Family, some: list[Member], world: Worlds, kind: StreamKind = "istream"
+) -> Told:
+    definition, stream = Definition(DECLARED, *world), StreamOf(kind, family.plan)
     return Counter(
         (member.qid, at, *map(same, row.values()))
         for member in some
@@ -120,9 +122,10 @@ class Trial:
     members: list[Member]
     world: Worlds
     strategy: str = "auto"
+    kind: StreamKind = "istream"
 
     def __post_init__(self) -> None:
-        stream = Pushing(DECLARED).stream(StreamOf("istream", self.family.plan))
+        stream = Pushing(DECLARED).stream(StreamOf(self.kind, self.family.plan))
         assert isinstance(stream, StreamOf)
         self.stream = stream
         self.types = [type_named(each) for each in self.family.types]
@@ -189,6 +192,15 @@ def test_shards_tell_the_same_together(case: Any) -> None:
     family, some, world, cuts = case
 
     assert Trial(family, some, world).told(cuts, shards=3) == expected(family, some, world)
+
+
+@given(cases(), st.sampled_from([1, 3]))
+def test_what_goes_is_told_too(case: Any, shards: int) -> None:
+    family, some, world, cuts = case
+
+    told = Trial(family, some, world, kind="dstream").told(cuts, shards)
+
+    assert told == expected(family, some, world, "dstream")
 
 
 @pytest.mark.parametrize(
