@@ -52,6 +52,9 @@ class Settings:
     again
         Whether plans read stored elements again where they can, instead of remembering what
         they have made of them; each plan keeps to what held when it was registered.
+    narrow
+        Whether joins of three windows or more by one key first look for the keys that all of them
+        have, and leave out rows of others.
     sharing
         Whether the joins of a template are one join for all its queries, where they can be; it is
         for templates that are registered.
@@ -84,6 +87,7 @@ class Settings:
     keep_rejected: int = 7 * DAY
     access: str = "auto"
     again: bool = True
+    narrow: bool = True
     sharing: bool = True
     strategy: str = "auto"
     sets: bool = True
