@@ -24,6 +24,9 @@ class Settings:
     spread
         Whether shards run as tasks behind a shuffle ("always"), in the driver ("never"), or
         whichever the last epoch's size suggests ("auto").
+    dealing
+        Whether the driver deals the files of an epoch to as many tasks of Spark as there is work
+        for; without it each stream has tasks of its own.
     hops
         Whether rows of plans may travel between shards; without that, a plan that no column can
         spread runs in one shard. It is for plans that are registered.
@@ -77,6 +80,7 @@ class Settings:
 
     shards: int = 2
     spread: Spread = "auto"
+    dealing: bool = True
     hops: bool = True
     merging: bool = True
     merge_at_start: bool = False
