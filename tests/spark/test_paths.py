@@ -148,7 +148,7 @@ WAYS: dict[str, tuple[Callable[..., object], dict[str, Any], dict[str, Any]]] = 
     "CSV by descriptors": (
         descriptors("csv"),
         {"schema": COLUMNS},
-        {"shards": 1, "spread": "auto", "rows": 1, "merging": False},
+        {"shards": 1, "spread": "auto", "rows": 1, "merging": False, "dealing": False},
     ),
 }
 

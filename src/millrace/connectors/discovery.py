@@ -115,7 +115,7 @@ class Listing:
         self._known = _Known()
         self._checked = 0
         self._told: set[str] = set()
-        self._load()
+        self.load()
 
     @property
     def n_splits(self) -> int:
@@ -131,7 +131,7 @@ class Listing:
             If the source cannot be looked at; what is listed stays listed, and the next call
             looks again.
         """
-        self._load()
+        self.load()
         while found := self._look():
             page = json.dumps([self._entry(each) for each in found]).encode()
             name = f"{self._prefix}{self._known.n_pages:012d}"
@@ -139,7 +139,7 @@ class Listing:
                 self._known.add(page)
                 self._known.n_pages += 1
                 break
-            self._load()  # another driver was first; its page stands
+            self.load()  # another driver was first; its page stands
         loose = self._known.n_pages - self._known.n_whole
         if loose >= max(LOOSE_PAGES, self.n_splits // LOOSE_PAGES):
             self.compact()
@@ -186,7 +186,7 @@ class Listing:
 
     def compact(self) -> None:
         """Write all pages as one, and remove them."""
-        self._load()
+        self.load()
         stop = self._known.n_pages
         files = [list(splits) for _, splits in groupby(self._known.splits, lambda each: each.path)]
         if files:
@@ -206,8 +206,8 @@ class Listing:
             if number.isdigit()
         ]
 
-    def _load(self) -> None:
-        """Read the pages that are not known yet; once more if one is compacted meanwhile."""
+    def load(self) -> None:
+        """Read what others have listed; once more if a page is compacted meanwhile."""
         try:
             self._load_new()
         except MissingError:

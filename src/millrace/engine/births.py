@@ -42,7 +42,7 @@ from millrace.engine.progress import Progress, frontier
 from millrace.engine.query_rows import BORN, queries_spec
 from millrace.engine.table_changes import Place, of_place
 from millrace.engine.tables import COPIES, SEQUENCE, TableFile, consolidated, read_changes
-from millrace.kernels.arrays import Hashes, Ints
+from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.operators.relational.slab import Elements
 from millrace.operators.relational.timed import NEVER, OPEN, rows_of, take_rows
 from millrace.plan.levels import BIRTH, BIRTHS_SCHEMA, QUERY, SEEN_FROM
@@ -340,6 +340,10 @@ class SeenByBirths:
     def of(self, stream: str, keys: Hashes, after: int) -> Elements:
         """Return those of some keys whose time is greater than `after`."""
         return self._seen(self.stored.keyed(stream, keys, after))
+
+    def having(self, stream: str, keys: Hashes, after: int) -> Bools:
+        """Say which of some keys there may be elements of whose time is greater than `after`."""
+        return self.stored.having(stream, keys, after)
 
     def _seen(self, table: pa.Table) -> Elements:
         return self.births.seen(as_elements(table), table.column(EPOCH).to_numpy())

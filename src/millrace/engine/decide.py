@@ -69,6 +69,7 @@ def decide(
         ahead=_ahead(manifest, catalog, idle, clock),
         access=settings.access,
         memory=settings.memory,
+        narrow=settings.narrow,
         shards=settings.shard_bounds,
         spread=_spread(manifest, settings),
     )

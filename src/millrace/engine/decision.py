@@ -55,7 +55,7 @@ class Decision:
     of plans travel between shards. `backfill` is what is answered of histories, by stream, and
     `warming` how plans catch up with theirs, as `engine.backfill` and `engine.warming` spell it;
     `besides` are queries of families that run beside their plans, as `engine.beside` does. `memory`
-    is that of `engine.budget`.
+    is that of `engine.budget`, `narrow` whether joins are narrowed.
     """
 
     identity: Identity
@@ -73,6 +73,7 @@ class Decision:
     families: tuple[str, ...] | None = None
     access: str = "auto"
     memory: int = 1 << 30
+    narrow: bool = True
     shards: tuple[int, ...] = (0, N_BUCKETS)
     spread: bool = False
     merges: tuple[MergeStep, ...] = ()

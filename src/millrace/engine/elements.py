@@ -15,11 +15,11 @@ import pyarrow as pa
 from millrace.engine.catalog import Catalog
 from millrace.engine.plan_stores import EPOCH, ElementStore, element_schema
 from millrace.engine.streams import StreamSpec
-from millrace.kernels.arrays import Hashes
+from millrace.kernels.arrays import Bools, Hashes
 from millrace.operators.relational.slab import Elements
 from millrace.state.piece import Piece
 from millrace.state.root import Root
-from millrace.state.run import read_due, read_keys, read_piece
+from millrace.state.run import note_keys, read_due, read_keys, read_piece
 
 Range = tuple[int, int]
 
@@ -71,6 +71,14 @@ class StoredElements:
         tables = [read_keys(self.root, piece, keys, after) for piece in pieces]
         past = [each.filter(pa.array(_times(each) < self.begin)) for each in tables]
         return self._seen(stream, past)
+
+    def having(self, stream: str, keys: Hashes, after: int) -> Bools:
+        """Say which of some keys there may be elements of whose time is greater than `after`."""
+        noted = np.zeros(len(keys), np.bool_)
+        for piece in self._pieces(stream):
+            if piece.max_time > after:
+                note_keys(self.root, piece, keys, after, noted)
+        return noted
 
     def _pieces(self, stream: str) -> Sequence[Piece]:
         return self.held.get(self.stores[stream].name, ())

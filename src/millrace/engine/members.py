@@ -18,7 +18,7 @@ from millrace.engine.elements import StoredElements, as_elements
 from millrace.engine.plan_stores import EPOCH
 from millrace.engine.query_rows import queries_spec
 from millrace.engine.tables import COPIES, TableFile, consolidated, read_changes, wanted_files
-from millrace.kernels.arrays import Hashes, Ints
+from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.operators.relational.slab import Elements
 from millrace.operators.relational.timed import OPEN, empty_rows, rows_of
 from millrace.plan.levels import CAME
@@ -69,6 +69,10 @@ class Marked:
     def of(self, stream: str, keys: Hashes, after: int) -> Elements:
         """Return those of some keys whose time is greater than `after`."""
         return self._marked(self.stored.keyed(stream, keys, after))
+
+    def having(self, stream: str, keys: Hashes, after: int) -> Bools:
+        """Say which of some keys there may be elements of whose time is greater than `after`."""
+        return self.stored.having(stream, keys, after)
 
     def _marked(self, table: pa.Table) -> Elements:
         return marked(as_elements(table), table.column(EPOCH).to_numpy())

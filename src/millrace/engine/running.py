@@ -254,6 +254,7 @@ class Running:
             functions=self.functions,
             past=self._past(feed, since.births, past),
             members=self._members(feed, since.births),
+            narrow=self.decision.narrow,
         )
         plan, run = compiled(feed, self.catalog), Run(slab)
         if feed.plan.hops and self.keys != EVERYTHING:

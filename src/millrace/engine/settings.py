@@ -25,6 +25,9 @@ class Settings:
     spread
         Whether shards run as tasks behind a shuffle ("always"), in the driver ("never"), or
         whichever the last epoch's size suggests ("auto").
+    dealing
+        Whether the driver deals the files of an epoch to as many tasks of Spark as there is work
+        for; without it each stream has tasks of its own.
     hops
         Whether rows of plans may travel between shards; without that, a plan that no column can
         spread runs in one shard. It is for plans that are registered.
@@ -53,6 +56,9 @@ class Settings:
     again
         Whether plans read stored elements again where they can, instead of remembering what
         they have made of them; each plan keeps to what held when it was registered.
+    narrow
+        Whether joins of three windows or more by one key first look for the keys that all of them
+        have, and leave out rows of others.
     sharing
         Whether the joins of a template are one join for all its queries, where they can be; it is
         for templates that are registered.
@@ -79,6 +85,7 @@ class Settings:
 
     shards: int = 2
     spread: Spread = "auto"
+    dealing: bool = True
     hops: bool = True
     merging: bool = True
     merge_at_start: bool = False
@@ -89,6 +96,7 @@ class Settings:
     keep_rejected: int = 7 * DAY
     access: str = "auto"
     again: bool = True
+    narrow: bool = True
     sharing: bool = True
     families: Together = "auto"
     strategy: str = "auto"

@@ -63,6 +63,24 @@ def contained(wanted: Hashes, keys: Hashes) -> Bools:
 
 
 @njit(cache=True, nogil=True)
+def note_held(
+    keys: Hashes, times: Ints, wanted: Hashes, first: int, after: int, noted: Bools
+) -> None:
+    """Note which of some keys a row from `first` on has whose time is later than `after`.
+
+    Keys are ascending, both those of the rows and the wanted ones. What is noted is not looked for.
+    """
+    place, stop = first, len(keys)
+    for row in range(len(wanted)):
+        if noted[row]:
+            continue
+        place = leap(keys, wanted[row], place)
+        while place < stop and keys[place] == wanted[row] and not noted[row]:
+            noted[row] = times[place] > after
+            place += 1
+
+
+@njit(cache=True, nogil=True)
 def _with_room(found: Ints, count: int) -> Ints:
     """Return an array that has room for one more behind the first `count`."""
     if count < len(found):

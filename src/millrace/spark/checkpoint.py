@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -43,6 +44,17 @@ class Checkpoint:
             return _positions(before.read_text()) == _positions(identity.offsets)
         except FileNotFoundError:
             return False
+
+    def splits(self, epoch: int, names: Collection[str]) -> dict[str, int]:
+        """Return up to which split some sources of files are read when an epoch is done.
+
+        A source that is new is not among them, and none is before the first epoch.
+        """
+        if epoch < 0:
+            return {}
+        lines = _positions((self.path / "offsets" / str(epoch)).read_text())
+        named = (line.partition(":") for line in lines)
+        return {name: json.loads(spelt)["splits"] for name, _, spelt in named if name in names}
 
     def query_id(self) -> str:
         """Return Spark's id of the query, which is new if the checkpoint is."""

@@ -41,6 +41,7 @@ from millrace.operators.select import Function
 from millrace.spark import union
 from millrace.spark.checkpoint import Checkpoint
 from millrace.spark.control import ControlFile
+from millrace.spark.dealing import Dealer
 from millrace.spark.execution import SparkExecution
 from millrace.spark.outages import Outages
 from millrace.spark.pacing import Pacing
@@ -100,6 +101,7 @@ class SparkRun:
         self._ended = threading.Event()
         self._up = threading.Event()
         self._failure: BaseException | None = None
+        self._dealer: Dealer | None = None
         engine.wait = self._wait
         self._directory = tempfile.TemporaryDirectory(prefix="millrace-")
         scratch = Path(self._directory.name)
@@ -202,6 +204,8 @@ class SparkRun:
         try:
             identity = self._checkpoint.identity(number)
             quiet = self._checkpoint.quiet(identity)
+            if not quiet and self._dealer is not None:
+                batch = self._dealer.chunks(batch, self._checkpoint, identity)
             execution = SparkExecution(batch, self._engine.root, self._functions, quiet)
             statistics = self._engine.run(identity, execution)
         except _StoppingError:
@@ -240,12 +244,16 @@ class SparkRun:
             functions,
             control_file=self._control.path,
             pacing=self._pacing,
+            dealing=self._engine.settings.dealing,
         )
 
     def _start_query(self) -> StreamingQuery:
         self._outages.forget()
         self._pacing.bind(self._bindings)
         chunks = self._union(self._bindings, self._functions)
+        self._dealer = None
+        if self._engine.settings.dealing:
+            self._dealer = Dealer(self._engine.root, self._bindings, self._functions)
         writer = chunks.writeStream.foreachBatch(self._epoch)
         writer = writer.option("checkpointLocation", str(self._checkpoint.path))
         self._trigger = self._engine.settings.trigger

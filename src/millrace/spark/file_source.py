@@ -23,6 +23,7 @@ from millrace.connectors.discovery import DiscoveryOptions, Listing
 from millrace.connectors.files import Files
 from millrace.connectors.splits import FileSplit
 from millrace.errors import OutageError, SourceError
+from millrace.spark.chunk_rows import CHUNK_DDL
 from millrace.spark.outages import OutageNote
 from millrace.state.root import open_root
 
@@ -31,7 +32,7 @@ UNLIMITED = 1 << 62
 
 
 class FileSource(DataSource):
-    """Spark's name for the source; options: root, listing, source, stream, pace, tasks."""
+    """Spark's name for the source; options: root, listing, source, stream, pace, tasks, dealt."""
 
     @classmethod
     def name(cls) -> str:
@@ -39,8 +40,11 @@ class FileSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """Return the one column: a stretch of splits, as JSON."""
-        return "descriptor string"
+        """Return the one column: a stretch of splits, as JSON.
+
+        Where the driver deals files there are no rows; then the columns are those of chunks.
+        """
+        return CHUNK_DDL if "dealt" in self.options else "descriptor string"
 
     def streamReader(self, schema: object) -> FileReader:  # noqa: ARG002, N802  Spark's
         """Return the reader that Spark asks for offsets and descriptors."""
@@ -78,7 +82,12 @@ class FileReader(DataSourceStreamReader):
         return {"splits": listing.advance(start["splits"], rows)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Cut an epoch's splits into one stretch a task, of about equal numbers of rows."""
+        """Cut an epoch's splits into one stretch a task, of about equal numbers of rows.
+
+        There is none if the driver deals them (`spark.dealing`).
+        """
+        if "dealt" in self._options:
+            return []
         listing = self._listed()
         if end["splits"] > listing.n_splits:
             listing.refresh()

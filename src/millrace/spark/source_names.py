@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
+from millrace.engine.streams import StreamSpec
 from millrace.errors import PlanError
 
 _UNNAMED = "name=<Unassigned>"
@@ -43,3 +44,14 @@ def require_distinct(streams: Mapping[str, DataFrame]) -> None:
                     hint="Give each source a name of its own with readStream.name(…).",
                 )
             owners[name] = stream
+
+
+def source_name(spec: StreamSpec) -> str:
+    """Name the source of a stream, in letters that Spark and the root take.
+
+    >>> from millrace.schema import Schema
+    >>> source_name(StreamSpec("my trades", Schema.of("ts timestamp"), "ts", born=7))
+    'millrace_my_trades_7'
+    """
+    plain = "".join(each if each.isascii() and each.isalnum() else "_" for each in spec.name)
+    return f"millrace_{plain}_{spec.born}"

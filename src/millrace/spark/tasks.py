@@ -9,7 +9,8 @@ and a root that was deleted and made anew in its place has another query.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import pyarrow as pa
@@ -62,6 +63,39 @@ def route_files(root: str, stream: str, source: Files, functions: Mapping[str, F
         return from_splits(router.spec, source, splits, spelt["begin"])
 
     return _described(root, stream, functions, read)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Consecutive splits of one stream's files, and the number of the first."""
+
+    stream: str
+    source: Files
+    begin: int
+    splits: tuple[FileSplit, ...]
+
+
+def route_shares(
+    root: str, shares: Sequence[Sequence[Share]], functions: Mapping[str, Function]
+) -> Mapper:
+    """Return the map side for files that the driver has dealt: a task is told its number."""
+
+    def routed(batches: Batches) -> Batches:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for each in shares[number]:
+                    yield from _shared(root, each, functions)
+
+    return routed
+
+
+def _shared(root: str, share: Share, functions: Mapping[str, Function]) -> Batches:
+    router = _router(root, share.stream, functions, _task())
+    if router is None:
+        return
+    for arrived in from_splits(router.spec, share.source, share.splits, share.begin):
+        yield from _packed(router.take(arrived))
+    yield from _packed(router.finish())
 
 
 def route_pushed(root: str, stream: str, folder: str, functions: Mapping[str, Function]) -> Mapper:

@@ -18,12 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from millrace.connectors.files import Files
 from millrace.connectors.pushed import Pushed, folder_of
 from millrace.engine.backend import Binding
-from millrace.engine.streams import StreamSpec
 from millrace.operators.select import Function
 from millrace.spark import control, file_source, push_source
 from millrace.spark.chunk_rows import CHUNK_DDL
 from millrace.spark.pacing import Pacing
-from millrace.spark.source_names import require_distinct
+from millrace.spark.source_names import require_distinct, source_name
 from millrace.spark.tasks import route_files, route_pushed, route_rows
 
 
@@ -42,8 +41,12 @@ def build(
     *,
     control_file: Path,
     pacing: Pacing,
+    dealing: bool = False,
 ) -> DataFrame:
-    """Return the union of all bound streams and the control source."""
+    """Return the union of all bound streams and the control source.
+
+    If the driver is `dealing` files to tasks, the branches of files have offsets and no rows.
+    """
     sources = {
         name: each.source(pacing.limit(name)) if callable(each.source) else each.source
         for name, each in bindings.items()
@@ -56,7 +59,14 @@ def build(
         .load()
     ]
     branches += [
-        _branch(spark, root, Binding(bindings[name].spec, source), functions, pacing.file)
+        _branch(
+            spark,
+            root,
+            Binding(bindings[name].spec, source),
+            functions,
+            pacing.file,
+            dealing and isinstance(bindings[name].source, Files),
+        )
         for name, source in sources.items()
     ]
     return reduce(DataFrame.union, branches)
@@ -68,6 +78,7 @@ def _branch(
     binding: Binding,
     functions: Mapping[str, Function],
     pace_file: Path,
+    dealing: bool,  # noqa: FBT001  handed on
 ) -> DataFrame:
     spec, source = binding.spec, binding.source
     if not isinstance(source, Files | Pushed):
@@ -86,16 +97,8 @@ def _branch(
         frame = reader.name(name).load()
         return frame.mapInArrow(route_pushed(root, spec.name, folder, functions), CHUNK_DDL)
     options |= {"listing": name, "source": json.dumps(source.to_json())}
+    if dealing:
+        options["dealt"] = "yes"
     frame = spark.readStream.format(file_source.FORMAT).options(**options).name(name).load()
-    return frame.mapInArrow(route_files(root, spec.name, source, functions), CHUNK_DDL)
-
-
-def source_name(spec: StreamSpec) -> str:
-    """Name the source of a stream, in letters that Spark and the root take.
-
-    >>> from millrace.schema import Schema
-    >>> source_name(StreamSpec("my trades", Schema.of("ts timestamp"), "ts", born=7))
-    'millrace_my_trades_7'
-    """
-    plain = "".join(each if each.isascii() and each.isalnum() else "_" for each in spec.name)
-    return f"millrace_{plain}_{spec.born}"
+    routed = route_files(root, spec.name, source, functions)
+    return frame if dealing else frame.mapInArrow(routed, CHUNK_DDL)

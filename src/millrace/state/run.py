@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from millrace.kernels.sorted_keys import rows_due, rows_of_keys
+from millrace.kernels.sorted_keys import note_held, rows_due, rows_of_keys
 from millrace.state.names import run_file_name
 from millrace.state.order import KEY, TIME, key_bound, keys_and_times
 from millrace.state.piece import Piece, Position
@@ -36,6 +36,7 @@ __all__ = [
     "Piece",
     "Position",
     "Range",
+    "note_keys",
     "pack_runs",
     "pieces_of",
     "read_due",
@@ -148,22 +149,38 @@ def read_keys(root: Root, piece: Piece, keys: NDArray[np.uint64], after: int) ->
     Only blocks that may hold one of the keys are touched, and in those only the rows of the keys.
     """
     run = opened(root, piece.file).run(piece.run)
-    blocks = run.blocks
     batches = []
+    for block, wanted, (first, stop) in _asked(run, piece, keys, after):
+        column, times = (block.rows.column(at).to_numpy() for at in (0, 1))
+        at = rows_of_keys(column, times, keys[wanted], first, stop, after)
+        if len(at):
+            batches.append(block.wide(block.rows.take(pa.array(at))))
+    return pa.Table.from_batches(batches, run.schema)
+
+
+def note_keys(
+    root: Root, piece: Piece, keys: NDArray[np.uint64], after: int, noted: NDArray[np.bool_]
+) -> None:
+    """Note which of some keys, ascending, rows of a piece have whose time is greater."""
+    run = opened(root, piece.file).run(piece.run)
+    for block, wanted, (first, stop) in _asked(run, piece, keys, after):
+        column, times = (block.rows.column(at).to_numpy() for at in (0, 1))
+        note_held(column[:stop], times, keys[wanted], first, after, noted[wanted])
+
+
+def _asked(
+    run: StoredRun, piece: Piece, keys: NDArray[np.uint64], after: int
+) -> Iterator[tuple[Block, slice, Range]]:
+    """Give each block that may hold some keys: which of them, and where its live rows are."""
+    blocks = run.blocks
     span = (int(keys[0]), int(keys[-1]) + 1) if len(keys) else (0, 0)
     for ordinal in _admitted(blocks, piece, span, (after + 1, _LAST_TIME)):
         low, high = blocks.first_keys[ordinal], blocks.last_keys[ordinal]
-        mine = keys[np.searchsorted(keys, low) : np.searchsorted(keys, high, side="right")]
-        if not len(mine):
-            continue
-        start, block = int(blocks.bounds[ordinal]), run.block(ordinal)
-        batch = block.rows
-        column, times = batch.column(0).to_numpy(), batch.column(1).to_numpy()
-        first, stop = max(piece.first - start, 0), min(piece.stop - start, batch.num_rows)
-        at = rows_of_keys(column, times, mine, first, stop, after)
-        if len(at):
-            batches.append(block.wide(batch.take(pa.array(at))))
-    return pa.Table.from_batches(batches, run.schema)
+        wanted = slice(np.searchsorted(keys, low), np.searchsorted(keys, high, side="right"))
+        if wanted.start < wanted.stop:
+            start, block = int(blocks.bounds[ordinal]), run.block(ordinal)
+            live = max(piece.first - start, 0), min(piece.stop - start, block.rows.num_rows)
+            yield block, wanted, live
 
 
 def _batches(

@@ -36,7 +36,13 @@ _REMEMBERED = Settings(shards=2, spread="always", again=False, backoff=0)
 _MERGED = Settings(shards=4, spread="always", merge_at_start=True, backoff=0)
 _APART = Settings(shards=2, spread="always", sharing=False, panes="never", backoff=0)
 _HOT = Settings(
-    shards=2, spread="always", strategy="hotspot", sets=False, panes="sparse", backoff=0
+    shards=2,
+    spread="always",
+    narrow=False,
+    strategy="hotspot",
+    sets=False,
+    panes="sparse",
+    backoff=0,
 )
 _TOGETHER = Settings(shards=2, spread="always", families="always", backoff=0)
 _GATHERED = Settings(shards=2, spread="always", hops=False, backoff=0)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +20,19 @@ from millrace.operators.relational.plan import Plan
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.state import MemoryState
 from millrace.operators.relational.travel import Leg
+from millrace.plan.expressions import Column, Compare, Literal
 from millrace.plan.placement import EVERYWHERE, FIRST, Placing
 from millrace.plan.push import Pushing
-from millrace.plan.relations import Relation, StreamKind, StreamOf
+from millrace.plan.relations import (
+    Filter,
+    Join,
+    Relation,
+    Source,
+    StreamKind,
+    StreamOf,
+    Window,
+    Windowed,
+)
 from millrace.plan.stages import Staging, stage_of
 from millrace.plan.unnest import Unnesting
 from millrace.testing.oracle.aggregates import same
@@ -85,6 +96,11 @@ class Seen:
         found = self.between(stream, after + 1, self.begin)
         mask = np.isin(hash_columns(found.rows, [self.share.columns[stream]]), keys)
         return Elements(found.rows.filter(pa.array(mask)), found.times[mask])
+
+    def having(self, stream: str, keys: np.ndarray, after: int) -> np.ndarray:
+        assert self.share is not None, "only what is spread is found by keys"
+        found = self.of(stream, keys, after).rows
+        return np.isin(keys, hash_columns(found, [self.share.columns[stream]]))
 
 
 def rows_told(elements: Elements) -> Told:
@@ -151,8 +167,20 @@ def test_many_plans_of_each_kind(
 def test_shards_tell_the_same_together(
     kind: StreamKind, plan: Relation, world: Worlds, cuts: list[int], change: int, *, again: bool
 ) -> None:
+    check_shards(StreamOf(kind, plan), world, cuts, change, again=again)
+
+
+def check_shards(
+    asked: StreamOf,
+    world: Worlds,
+    cuts: list[int],
+    change: int,
+    *,
+    again: bool = True,
+    narrow: bool = True,
+) -> None:
     """From the instant `change` on there are 4 shards instead of 2, over the same state."""
-    stream = Unnesting(DECLARED).stream(StreamOf(kind, plan))
+    stream = Unnesting(DECLARED).stream(asked)
     assert isinstance(stream, StreamOf)
     columns = Placing(DECLARED).columns(stream)
     if columns is None:
@@ -166,15 +194,59 @@ def test_shards_tell_the_same_together(
         ]
         states = [MemoryState(stores, each.keys) for each in shares]
         for share, state in zip(shares, states, strict=True):
-            slab = slab_of(world, begin, end, state, share)
+            slab = replace(slab_of(world, begin, end, state, share), narrow=narrow)
             told += rows_told(operators.stream(stream, Run(slab)))
             assert share.shard == 0 or all(share.mask(each).all() for each in added(state))
         for state in states:
             state.settle(end)
     definition = Definition(DECLARED, *world)
-    expected = definition.stream(StreamOf(kind, plan), END - 1)
+    expected = definition.stream(asked, END - 1)
 
     assert Counter(told) == Counter(comparable(at, row) for at, row in expected)
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> Relation:
+    """Draw joins of three or four windows by one key, some of whose rows are left out."""
+
+    def leaf(alias: str) -> Relation:
+        stream = Source(draw(st.sampled_from(["s", "t"])))
+        size = draw(st.integers(0, 6) | st.none())
+        window = Windowed(stream, Window("range", size), alias)
+        if draw(st.booleans()):
+            return window
+        return Filter(window, Compare(">", Column(f"{alias}.v"), Literal(0)))
+
+    node = leaf("a")
+    for at, alias in enumerate("bcd"[: draw(st.integers(2, 3))], 1):
+        partner = draw(st.sampled_from("abcd"[:at]))
+        equal = Compare("=", Column(f"{partner}.k"), Column(f"{alias}.k"))
+        node = Join("inner", node, leaf(alias), equal)
+    return node
+
+
+@pytest.mark.parametrize("narrow", [True, False])
+@SOME
+@given(
+    plan=chains(),
+    kind=st.sampled_from(KINDS),
+    world=worlds(),
+    cuts=CUTS,
+    change=st.integers(1, END),
+    sampled=st.sampled_from([1, 512]),
+)
+def test_joins_of_several_windows_leave_out_nothing_that_counts(
+    plan: Relation,
+    kind: StreamKind,
+    world: Worlds,
+    cuts: list[int],
+    change: int,
+    sampled: int,
+    *,
+    narrow: bool,
+) -> None:
+    with patch("millrace.operators.relational.narrowing.SAMPLED", sampled):
+        check_shards(StreamOf(kind, plan), world, cuts, change, narrow=narrow)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from millrace.state import narrow, run_layout
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.narrow import Narrow, narrowed, stored_schema, widened
-from millrace.state.run import read_due, read_keys, read_piece, write_runs
+from millrace.state.run import note_keys, read_due, read_keys, read_piece, write_runs
 from millrace.state.run_file import opened
 
 KINDS: dict[pa.DataType, tuple[int, int]] = {
@@ -90,6 +90,10 @@ def test_narrow_runs_read_as_plain_ones_do(rows: pa.RecordBatch) -> None:
         root, plain, keys=(1, 4), columns=["n0"]
     )
     assert read_keys(root, thin, keys, half) == read_keys(root, plain, keys, half)
+    found = read_keys(root, thin, keys, half).column("_key").to_numpy()
+    noted = np.zeros(len(keys), np.bool_)
+    note_keys(root, thin, keys, half, noted)
+    assert noted.tolist() == np.isin(keys, found).tolist()
     assert read_due(root, thin, (1, 4), (0, half)) == read_due(root, plain, (1, 4), (0, half))
     assert thin.bytes <= plain.bytes
 

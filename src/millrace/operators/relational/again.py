@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -23,20 +24,33 @@ from millrace.operators.relational.slab import Elements, Past, Slab
 from millrace.operators.relational.timed import OPEN, Timed, concat_rows
 from millrace.plan.relations import Source, Windowed
 
-Made = Callable[[Callable[[Windowed], Elements], Slab], Timed]
-"""Makes a relation of the elements of its windows."""
+
+class Reads(Protocol):
+    """Reads elements, and knows what was made of them."""
+
+    def of(self, window: Windowed) -> Elements:
+        """Return the elements of a window."""
+        ...
+
+    def once(self, recipe: Recipe, make: Callable[[], Timed]) -> Timed:
+        """Return what a recipe makes, which is not made twice of the same elements."""
+        ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Recipe:
     """How a relation is made of windows over streams."""
 
     windows: tuple[Windowed, ...]
-    made: Made
+    make: Callable[[Reads, Slab], Timed]
+
+    def made(self, reads: Reads, slab: Slab) -> Timed:
+        """Make the relation of the elements of its windows."""
+        return reads.once(self, lambda: self.make(reads, slab))
 
     def then(self, make: Callable[[Timed, Slab], Timed]) -> Recipe:
         """Return how something is made of what this recipe makes."""
-        return Recipe(self.windows, lambda read, slab: make(self.made(read, slab), slab))
+        return Recipe(self.windows, lambda reads, slab: make(self.made(reads, slab), slab))
 
 
 def lasting(window: Windowed) -> bool:
@@ -54,6 +68,12 @@ def reach_of(window: Windowed) -> int | None:
     return None if size is None else size + 1
 
 
+def after_of(window: Windowed, slab: Slab) -> int:
+    """Return the instant after which elements lie whose rows do not go before a slab."""
+    reach = reach_of(window)
+    return -OPEN if reach is None else slab.begin - reach - 1
+
+
 def stream_of(window: Windowed) -> str:
     """Return the stream that a window is over."""
     assert isinstance(window.stream, Source), "only elements of declared streams are read again"
@@ -66,6 +86,8 @@ class Again:
 
     slab: Slab
     known: dict[Windowed, tuple[Hashes, Elements]] = field(default_factory=dict)
+    made: dict[Recipe, tuple[tuple[int, ...], Timed]] = field(default_factory=dict)
+    """What recipes have made when so many keys were known of each of their windows."""
 
     @property
     def _past(self) -> Past:
@@ -74,7 +96,7 @@ class Again:
 
     def by_keys(self, recipe: Recipe, keys: Hashes) -> Timed:
         """Make a relation again, at least for some keys, but for what has gone before the slab."""
-        return recipe.made(lambda window: self._of(window, keys), self.slab)
+        return recipe.made(Asked(self, keys), self.slab)
 
     def going(self, recipe: Recipe, columns: Mapping[str, str] | None) -> Timed:
         """Return those rows of a relation, told before the slab, that go in it.
@@ -84,7 +106,7 @@ class Again:
         """
         gone = {each: self._gone(each) for each in recipe.windows}
         if len(gone) == 1:
-            return self._ending(recipe.made(gone.__getitem__, self.slab))
+            return self._ending(recipe.made(Given(gone), self.slab))
         assert columns is not None, "what is joined again is spread by columns"
         keys = [
             hash_columns(elements.rows, [columns[stream_of(window)]])
@@ -107,10 +129,9 @@ class Again:
         end = min(slab.end - reach, slab.begin)
         return self._past.between(stream_of(window), slab.begin - reach, end)
 
-    def _of(self, window: Windowed, keys: Hashes) -> Elements:
+    def of(self, window: Windowed, keys: Hashes) -> Elements:
         """Return the elements of a window that have some keys, or others that are known."""
-        stream, reach = stream_of(window), reach_of(window)
-        after = -OPEN if reach is None else self.slab.begin - reach - 1
+        stream, after = stream_of(window), after_of(window, self.slab)
         if window not in self.known:
             self.known[window] = keys, self._past.of(stream, keys, after)
         known, elements = self.known[window]
@@ -121,6 +142,45 @@ class Again:
             elements = Elements(rows, np.concatenate((elements.times, more.times)))
             self.known[window] = distinct(np.concatenate((known, missing))), elements
         return elements
+
+
+@dataclass(slots=True)
+class Asked:
+    """Reads the elements of some keys, and others that are known."""
+
+    again: Again
+    keys: Hashes
+    read: dict[Windowed, Elements] = field(default_factory=dict)
+
+    def of(self, window: Windowed) -> Elements:
+        """Return the elements of a window."""
+        if window not in self.read:
+            self.read[window] = self.again.of(window, self.keys)
+        return self.read[window]
+
+    def once(self, recipe: Recipe, make: Callable[[], Timed]) -> Timed:
+        """Return what a recipe makes; as long as no more keys are known, it is the same."""
+        for window in recipe.windows:
+            self.of(window)
+        known = tuple(len(self.again.known[window][0]) for window in recipe.windows)
+        if self.again.made.get(recipe, ((), None))[0] != known:
+            self.again.made[recipe] = known, make()
+        return self.again.made[recipe][1]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Reads elements that are there."""
+
+    elements: Mapping[Windowed, Elements]
+
+    def of(self, window: Windowed) -> Elements:
+        """Return the elements of a window."""
+        return self.elements[window]
+
+    def once(self, recipe: Recipe, make: Callable[[], Timed]) -> Timed:  # noqa: ARG002  of a protocol
+        """Return what a recipe makes."""
+        return make()
 
 
 def with_tails(new: Timed, going: Timed, slab: Slab) -> Timed:

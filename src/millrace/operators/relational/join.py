@@ -133,7 +133,8 @@ class InnerJoin:
             return self._side(self._remembered(side, schema, partners, slab), values, slab)
         assert self.place is not None, "what is made again is found by the key that places it"
         keys = hash_columns(partners.keys, [self.place])[partners.able]
-        return self._side(again(distinct(keys)), values, slab)
+        found = again(distinct(keys)) if len(keys) else Timed.empty(schema)
+        return self._side(found, values, slab)
 
     def _remembered(self, side: str, schema: pa.Schema, partners: Side, slab: Slab) -> Timed:
         here = self.everywhere is not None and side != self.everywhere[0]

@@ -21,6 +21,8 @@ class Run:
     made: dict[str, object] = field(default_factory=dict)
     """What relations and streams have given, by the names of operators."""
     changes: dict[str, Net] = field(default_factory=dict)
+    narrowed: dict[str, dict[str, Timed]] = field(default_factory=dict)
+    """What windows give to joins of one key, by the names of relations (`narrowing`)."""
     meter: Meter = field(default_factory=Meter)
     again: Again = field(init=False)
     reach: int | None = None

@@ -16,6 +16,7 @@ from millrace.operators.relational.aggregates import grouping_of
 from millrace.operators.relational.join import InnerJoin
 from millrace.operators.relational.join_keys import split
 from millrace.operators.relational.meter import Told
+from millrace.operators.relational.narrowing import Leaf, Together, joined_together
 from millrace.operators.relational.outer import OuterJoin
 from millrace.operators.relational.pane_plan import PanePlan
 from millrace.operators.relational.paned import SharedPanes
@@ -102,6 +103,7 @@ class Plan:
         self._gone: set[str] = set()
         self._places = Places(None if columns is None else Placing(declared, columns))
         self._relations: dict[Relation, Makes] = {}
+        self._names: dict[Relation, str] = {}
         self._streams: dict[Stream, Tells] = {}
         self._changes: dict[Relation, Changes] = {}
         self.family_join: FamilyJoin | None = None
@@ -122,10 +124,8 @@ class Plan:
 
     def names(self) -> dict[Relation | Stream, str]:
         """Return the names of operators: what their stores begin with, and meters call them."""
-        relations: dict[Relation | Stream, str] = {
-            node: f"r{at}" for at, node in enumerate(self._relations)
-        }
-        return {**relations, **{node: f"s{at}" for at, node in enumerate(self._streams)}}
+        found: dict[Relation | Stream, str] = dict(self._names.items())
+        return found | {node: f"s{at}" for at, node in enumerate(self._streams)}
 
     @cached_property
     def legs(self) -> list[Leg]:
@@ -168,7 +168,7 @@ class Plan:
         for each in inputs(node):
             self._add(each)
         if node not in self._relations:
-            name = f"r{len(self._relations)}"
+            name = self._names[node] = f"r{len(self._relations)}"
             self._relations[node] = _once(name, self._made(node, name))
             if self._again:
                 self.rereading.learn(node)
@@ -268,7 +268,7 @@ class Plan:
             case Table(table, alias):
                 return lambda run: changed(run.slab.tables[table], alias)
             case Filter(given) | Project(given):
-                new = self._relations[given]
+                new = self._given(given, name)
                 return lambda run: each_row(new(run), run.slab, node)
             case Join():
                 return self._joined(node, name)
@@ -337,13 +337,39 @@ class Plan:
             join = OuterJoin.of(node.kind, inner, *places)
         self._keep(join)
 
-        one_new, other_new = self._relations[node.left], self._relations[node.right]
+        one_new, other_new = (self._given(each, name) for each in (node.left, node.right))
 
         def joined(run: Run) -> Timed:
             one, other = (None if each is None else partial(run.by_keys, each) for each in sides)
             return join.step(one_new(run), other_new(run), run.slab, (one, other))
 
         return joined
+
+    def _given(self, node: Relation, reader: str) -> Makes:
+        """Return a relation to one that may be joined by one key with others."""
+        new, name = self._relations[node], self._names[node]
+        if not isinstance(node, Windowed):
+            return new
+
+        def given(run: Run) -> Timed:
+            together = self._together.get(reader)
+            return new(run) if together is None else together.new(name, run)
+
+        return given
+
+    @cached_property
+    def _together(self) -> dict[str, Together]:
+        """The joins that are narrowed together, by the names of those that read windows."""
+        told = [each.relation for each in self._streams if isinstance(each, StreamOf)]
+        groups = joined_together(self._names, told, self.rereading.windows)
+        return {name: Together(top, self._leaves(windows)) for name, top, windows in groups}
+
+    def _leaves(self, windows: Sequence[Windowed]) -> dict[str, Leaf]:
+        assert self._columns is not None, "what is joined again is spread by columns"
+        return {
+            self._names[each]: Leaf.of(each, self._relations[each], self._declared, self._columns)
+            for each in windows
+        }
 
     def _combined(self, node: Combined, name: str) -> Makes:
         schema = self._schema(node).to_arrow()

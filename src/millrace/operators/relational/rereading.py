@@ -60,6 +60,11 @@ class Rereading:
         """The relations of which nobody notes when rows will go."""
         return frozenset(self._recipes)
 
+    @property
+    def windows(self) -> Mapping[Relation, tuple[Windowed, ...]]:
+        """Of which windows those relations are made."""
+        return {node: recipe.windows for node, recipe in self._recipes.items()}
+
     # ---- while the plan is made ------------------------------------------------------------------
 
     def learn(self, node: Relation) -> None:
@@ -68,7 +73,7 @@ class Rereading:
             case Windowed() if lasting(node):
                 names = relation_schema(node, self._declared).names
                 self._recipes[node] = Recipe(
-                    (node,), lambda read, _: windowed(node, names, plain_elements(read(node)))
+                    (node,), lambda reads, _: windowed(node, names, plain_elements(reads.of(node)))
                 )
             case Filter(given) | Project(given) if given in self._recipes:
                 self._recipes[node] = self._recipes[given].then(partial(each_row, node=node))
@@ -80,7 +85,9 @@ class Rereading:
         if left is not None and right is not None:
             self._recipes[node] = Recipe(
                 (*left.windows, *right.windows),
-                lambda read, slab: join.pairs(left.made(read, slab), right.made(read, slab), slab),
+                lambda reads, slab: join.pairs(
+                    left.made(reads, slab), right.made(reads, slab), slab
+                ),
             )
 
     def by_key(self, node: Relation) -> Recipe | None:

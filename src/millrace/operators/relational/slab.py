@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from millrace.kernels.arrays import Hashes, Ints
+from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.operators.evaluate import Function
 from millrace.operators.relational.state import State
 
@@ -32,6 +32,13 @@ class Past(Protocol):
         """Return those of some keys, by the column that decides about the shard.
 
         Their time is greater than `after`.
+        """
+        ...
+
+    def having(self, stream: str, keys: Hashes, after: int) -> Bools:
+        """Say of which of some keys, ascending, there may be elements of such a time.
+
+        Of those that it denies there are none.
         """
         ...
 
@@ -63,7 +70,8 @@ class Slab:
 
     The first slab of a plan says so: what is there from the beginning, such as the count of
     nothing, is told then. `past` is what plans read again that do not remember it, `members` the
-    queries of a family that is one join.
+    queries of a family that is one join. With `narrow`, joins begin with the keys that all their
+    sides have (`narrowing`).
     """
 
     begin: int
@@ -75,3 +83,4 @@ class Slab:
     functions: Mapping[str, Function] = field(default_factory=dict)
     past: Past | None = None
     members: Members | None = None
+    narrow: bool = True

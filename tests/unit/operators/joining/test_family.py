@@ -110,6 +110,11 @@ class Past:
         at = np.flatnonzero(np.isin(hashes, keys))
         return Elements(found.rows.take(pa.array(at)), found.times[at])
 
+    def having(self, stream: str, keys: Hashes, after: int) -> Bools:
+        assert self.share.columns is not None
+        found = self.of(stream, keys, after).rows
+        return np.isin(keys, hash_columns(found, [self.share.columns[stream]]))
+
     def between(self, stream: str, begin: int, end: int) -> Elements:
         return self.trial.elements(stream, begin, min(end, self.begin), self.share)
 
