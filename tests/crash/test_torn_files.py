@@ -19,7 +19,7 @@ from millrace.testing.mortal_root import copied
 
 Places = Callable[[], Path]
 
-EPOCH = 21
+EPOCH = 22
 DETECTED = ("commits/", "registry/", "epochs/", "catalogs/", "queries/")
 HARMLESS = ("runs/", "snapshots/", "registry-snapshots/", "terms/")
 

@@ -150,8 +150,8 @@ class SparkWay(Way):
         return found[:MOST_ON_SPARK]
 
 
-def _on_spark(n_shards: int, *patterns: str, kind: str = "") -> SparkWay:
-    settings = Settings(shards=n_shards, spread="always", backoff=20_000)
+def _on_spark(n_shards: int, *patterns: str, kind: str = "", dealing: bool = True) -> SparkWay:
+    settings = Settings(shards=n_shards, spread="always", backoff=20_000, dealing=dealing)
     return SparkWay(f"spark-{kind}{n_shards}", settings, patterns=patterns)
 
 
@@ -160,7 +160,7 @@ SPARK_WAYS = (
     _on_spark(2, "standing/", "time/"),
     _on_spark(4, "logic/", "project/"),
     _on_spark(1, "cql/windows/", "cql/top/", kind="plans-"),
-    _on_spark(2, "cql/joins/", "cql/subqueries/", kind="plans-"),
+    _on_spark(2, "cql/joins/", "cql/subqueries/", kind="plans-", dealing=False),
     _on_spark(4, "papers/", "cql/groups/", kind="plans-"),
     _on_spark(2, "cql/tables/", "cql/families/[a-n]", "cql/hops/", kind="families-"),
     _on_spark(4, "cql/families/[o-z]", "cql/tables/[c-f]", "cql/sets/", kind="families-"),

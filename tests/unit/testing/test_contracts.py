@@ -107,7 +107,7 @@ def test_configurations_have_names_of_their_own() -> None:
 @pytest.mark.parametrize("name", [each.name for each in fields(Settings)])
 def test_every_setting_that_could_change_an_answer_is_tried(name: str) -> None:
     every = [each for one in CONFIGURATIONS for each in one.settings]
-    every += [each.settings for each in WAYS]
+    every += [each.settings for each in (*WAYS, *SPARK_WAYS)]
     tried = {getattr(each, name) for each in every}
 
     assert len(tried) > 1 or name in TIMING
