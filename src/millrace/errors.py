@@ -51,6 +51,12 @@ class PlanError(MillraceError):
     code = "plan"
 
 
+class UnboundedError(PlanError):
+    """A query would remember more and more for as long as it runs, and nobody has allowed it."""
+
+    code = "CQL041"
+
+
 class NameTakenError(MillraceError):
     """Something of that name exists already."""
 

@@ -15,6 +15,7 @@ from millrace.lang.declarations import (
     CreateSink,
     CreateStream,
     InsertFile,
+    Read,
     Statement,
 )
 from millrace.lang.errors import LanguageError
@@ -39,6 +40,11 @@ class DryScript(Script):
             template = self.template(statement.template)
             return Outcome(statement, f'"{template.name}" can take rows')
         return super().outcome(statement)
+
+    def rows_for(self, statement: Statement) -> pa.Table | None:
+        """Check a question; for those that change rows nothing is found yet."""
+        found = super().rows_for(statement)
+        return found if found is None or isinstance(statement, Read) else found.slice(0, 0)
 
     def first_rows(self, source: Connector) -> pa.Table | None:
         """Look at the source of a table's rows by name alone."""

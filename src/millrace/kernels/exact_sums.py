@@ -213,33 +213,39 @@ def rounded_quotients(limbs: Ints, first: int, divisors: Ints, scale: int) -> Fl
     return found
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _halves(word):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the exponent of a double, given by its bits, and its mantissa in two parts."""
+    exponent = (word >> 52) & 0x7FF
+    mantissa = word & ((1 << 52) - 1)
+    if exponent == 0:
+        return 1, mantissa & _MASK, mantissa >> 32
+    return exponent, mantissa & _MASK, (mantissa | 1 << 52) >> 32
+
+
 @njit(cache=True, nogil=True)
-def split_squares(values: Floats, rows: Ints) -> tuple[Ints, Ints, Ints]:
-    """Split the squares of finite doubles into limbs; those have twice the bias."""
+def split_products(values: Floats, others: Floats, rows: Ints) -> tuple[Ints, Ints, Ints]:
+    """Split the products of finite doubles into limbs; those have twice the bias."""
     n_values = len(values)
     owners = np.empty(5 * n_values, np.int64)
     places = np.empty(5 * n_values, np.int64)
     limbs = np.empty(5 * n_values, np.int64)
-    bits = values.view(np.int64)
+    bits, other_bits = values.view(np.int64), others.view(np.int64)
     digits = np.zeros(6, np.int64)
     count = 0
     for at in range(n_values):
-        exponent = (bits[at] >> 52) & 0x7FF
-        mantissa = bits[at] & ((1 << 52) - 1)
-        if exponent == 0:
-            exponent = 1
-        else:
-            mantissa |= 1 << 52
-        low, high = mantissa & _MASK, mantissa >> 32
-        square = np.uint64(low) * np.uint64(low)
-        cross = 2 * low * high  # below 2^54
-        digits[0] = np.int64(square & np.uint64(_MASK))
-        middle = np.int64(square >> np.uint64(32)) + (cross & _MASK)
+        exponent, low, high = _halves(bits[at])
+        other_exponent, other_low, other_high = _halves(other_bits[at])
+        least = np.uint64(low) * np.uint64(other_low)
+        cross = low * other_high + high * other_low  # below 2^54
+        digits[0] = np.int64(least & np.uint64(_MASK))
+        middle = np.int64(least >> np.uint64(32)) + (cross & _MASK)
         digits[1] = middle & _MASK
-        upper = (middle >> 32) + (cross >> 32) + high * high
+        upper = (middle >> 32) + (cross >> 32) + high * other_high
         digits[2] = upper & _MASK
         digits[3] = upper >> 32
-        position = 2 * (exponent - 1075 + BIAS)
+        sign = -1 if (bits[at] < 0) != (other_bits[at] < 0) else 1
+        position = exponent + other_exponent + 2 * (BIAS - 1075)
         place, shift, carry = position >> 5, position & 31, 0
         for digit in range(5):
             wide = (digits[digit] << shift) if digit < 4 else 0  # below 2^63
@@ -248,7 +254,7 @@ def split_squares(values: Floats, rows: Ints) -> tuple[Ints, Ints, Ints]:
             if limb:
                 owners[count] = rows[at]
                 places[count] = place + digit
-                limbs[count] = limb
+                limbs[count] = sign * limb
                 count += 1
     return owners[:count].copy(), places[:count].copy(), limbs[:count].copy()
 

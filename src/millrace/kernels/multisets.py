@@ -155,3 +155,43 @@ def first_values(  # noqa: PLR0917  a layout is six arrays
                 if most >= 0 and wanted == 0:
                     break
     return np.array(entries, np.int64), np.array(places, np.int64), np.array(copies, np.int64)
+
+
+@njit(cache=True, nogil=True)
+def most_frequent(  # noqa: C901  as in `kth_values`, one loop
+    value_begins: Ints,
+    base: Ints,
+    entry_begins: Ints,
+    event_begins: Ints,
+    events: Ints,
+    changes: Ints,
+) -> Ints:
+    """Return, for each entry, the value that is there most often, of several the first.
+
+    Places are -1 where nothing is there. All values are looked at again only where the one that
+    was there most often has become fewer.
+    """
+    found = np.full(entry_begins[-1], -1, np.int64)
+    for group in range(len(entry_begins) - 1):
+        first, stop = value_begins[group], value_begins[group + 1]
+        counts = base[first:stop].copy()
+        best, most = -1, -1  # looked for before the first entry
+        for entry in range(entry_begins[group], entry_begins[group + 1]):
+            for event in range(event_begins[entry], event_begins[entry + 1]):
+                value = events[event] - first
+                counts[value] += changes[event]
+                if value == best and changes[event] < 0:
+                    most = -1
+            if most < 0:
+                best, most = -1, 0
+                for value in range(stop - first):
+                    if counts[value] > most:
+                        best, most = value, counts[value]
+            else:
+                for event in range(event_begins[entry], event_begins[entry + 1]):
+                    value = events[event] - first
+                    if counts[value] > most or (counts[value] == most and value < best):
+                        best, most = value, counts[value]
+            if best >= 0 and most > 0:
+                found[entry] = first + best
+    return found

@@ -12,25 +12,31 @@ only ever grows, so these all mean the same and are one plan:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import pyarrow as pa
 
 from millrace.errors import MillraceError, UnknownNameError
 from millrace.lang.errors import LanguageError, Span
 from millrace.lang.notes import Notes
 from millrace.lang.queries import Parsed, deep, query_of
+from millrace.lang.refusals import SELECTIONS_ONLY
 from millrace.lang.scope import Scope
 from millrace.lang.selects import outputs_of, scope_of, select_of
 from millrace.lang.settle import Settler
 from millrace.lang.translate import Translator
 from millrace.lang.trees import span_of
 from millrace.plan.bind import bind_condition as plan_condition
-from millrace.plan.bind import bind_selection
+from millrace.plan.bind import bind_expression, bind_selection
 from millrace.plan.calls import Functions
 from millrace.plan.expressions import Expression
 from millrace.plan.nodes import Output, Selection
 from millrace.schema import Column as Field
 from millrace.schema import Columns, Schema, type_named
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +120,15 @@ def bind_parsed(
 
 
 def bind_condition(
-    condition: Parsed, columns: Mapping[str, str], functions: Functions | None = None
+    condition: Parsed,
+    columns: Mapping[str, str],
+    functions: Functions | None = None,
+    *,
+    of: str = "",
 ) -> Expression:
     """Return a condition over named columns: those of UPDATE and DELETE, which may be `_query`.
+
+    `of` is the name that may qualify them.
 
     Examples
     --------
@@ -125,20 +137,44 @@ def bind_condition(
     >>> bind_condition(deletion.where, {"low": "double", "_query": "text"}).left
     Compare(operator='>', left=Column(name='low'), right=Literal(value=5.0))
     """
+    return _bound_alone(condition, columns, functions or {}, of, plan_condition)
+
+
+def bind_value(
+    value: Parsed, columns: Mapping[str, str], functions: Functions, *, of: str = ""
+) -> tuple[Expression, pa.DataType]:
+    """Return an expression over named columns, such as UPDATE gives a column, and its type."""
+    return _bound_alone(value, columns, functions, of, bind_expression)
+
+
+def _bound_alone(
+    parsed: Parsed,
+    columns: Mapping[str, str],
+    functions: Functions,
+    of: str,
+    bind: Callable[[Expression, Schema, Functions], Found],
+) -> Found:
+    """Bind an expression that stands in no query."""
     schema = Columns(tuple(Field(name, type_named(kind)) for name, kind in columns.items()))
-    scope = Scope("", "", schema, condition.source)
-    translator = Translator(scope, {}, condition.source)
-    bound = Bound(Selection("", ()), schema, translator.notes, condition.source)
-    settler = Settler(schema, functions or {}, translator.notes, condition.source)
+    scope = Scope("", of, schema, parsed.source)
+    translator = Translator(scope, {}, parsed.source)
+    bound = Bound(Selection("", ()), schema, translator.notes, parsed.source)
+    settler = Settler(schema, functions, translator.notes, parsed.source)
     try:
         with deep():
-            translated = translator.expression(condition.tree)
-        return plan_condition(settler.settle(translated), schema, functions or {})
+            translated = translator.expression(parsed.tree)
+        return bind(settler.settle(translated), schema, functions)
     except RecursionError as cause:
-        span = span_of(condition.tree)
+        span = span_of(parsed.tree)
         raise LanguageError(
-            "condition is nested too deeply", source=condition.source, span=span
+            "condition is nested too deeply", source=parsed.source, span=span
         ) from cause
+    except LanguageError as cause:
+        if cause.hint == SELECTIONS_ONLY:
+            cause.message = cause.message.replace("is not executed yet", "is not allowed here")
+            cause.code = "CQL031"
+            cause.hint = "It sees one row; write a subquery: (SELECT ... FROM ...)."
+        raise
     except MillraceError as cause:
         raise placed(cause, bound) from cause
 

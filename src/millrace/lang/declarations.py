@@ -222,16 +222,36 @@ class InsertFile(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateRows(Statement):
-    """`UPDATE template SET`: other parameters for some of its queries; or of a table: values."""
+class InsertFound(Statement):
+    """`INSERT INTO template SELECT`: what a question finds becomes queries, or rows of a table."""
 
     template: str
-    values: tuple[tuple[str, Value], ...]
+    query: Parsed
+    columns: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        columns = f" ({names_text(self.columns)})" if self.columns else ""
+        return f"INSERT INTO {name_text(self.template)}{columns} {self.query}"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRows(Statement):
+    """`UPDATE template SET`: other parameters for some of its queries; or of a table: values.
+
+    A value is a constant, or an expression over the row as it was.
+    """
+
+    template: str
+    values: tuple[tuple[str, Value | Parsed], ...]
     where: Parsed
 
     def __str__(self) -> str:
-        values = ", ".join(f"{name_text(name)} = {value_text(it)}" for name, it in self.values)
+        values = ", ".join(f"{name_text(name)} = {_given(it)}" for name, it in self.values)
         return f"UPDATE {name_text(self.template)} SET {values} WHERE {self.where}"
+
+
+def _given(value: Value | Parsed) -> str:
+    return str(value) if isinstance(value, Parsed) else value_text(value)
 
 
 @dataclass(frozen=True, slots=True)

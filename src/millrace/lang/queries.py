@@ -106,6 +106,11 @@ def parse_condition(tokens: list[Token], source: str) -> Parsed:
     return _parse(tokens, source, "condition")
 
 
+def parse_value(tokens: list[Token], source: str) -> Parsed:
+    """Parse tokens as one expression."""
+    return _parse(tokens, source, "value")
+
+
 def query_of(text: str) -> Parsed:
     """Parse a text that holds one query and nothing else."""
     return parse_query(_tokens(text, "query"), text)

@@ -68,12 +68,12 @@ _HINTS: dict[type[exp.Expr], str] = {
     exp.IntDiv: "The quotient of two integers, a / b, is an integer.",
 }
 _AGGREGATES = """
-    any_value approx_count_distinct approx_percentile approx_quantile arg_max arg_min array_agg avg
-    bool_and bool_or collect_list collect_set corr count count_distinct count_if covar_pop
-    covar_samp dense_rank every first_value group_concat lag last_value lead listagg max max_by
-    median min min_by mode ntile percentile_cont percentile_disc quantile quantile_cont
-    quantile_disc rank row_number stddev stddev_pop stddev_samp stdev string_agg sum var_pop
-    var_samp variance
+    any_value approx_count_distinct approx_distinct approx_most_frequent approx_percentile
+    approx_quantile approx_top_k arg_max arg_min array_agg avg bit_and bit_or bit_xor bool_and
+    bool_or collect_list collect_set corr count count_distinct count_if covar_pop covar_samp
+    dense_rank every first_value group_concat lag last_value lead listagg max max_by median min
+    min_by mode ntile percentile_cont percentile_disc quantile quantile_cont quantile_disc rank
+    row_number stddev stddev_pop stddev_samp stdev string_agg sum var_pop var_samp variance
 """
 AGGREGATES = frozenset(_AGGREGATES.split())
 

@@ -21,10 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
 from typing import Any, cast
 
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokens import Token
 
 from millrace.lang import lexical
 from millrace.lang.clauses import (
@@ -32,11 +31,9 @@ from millrace.lang.clauses import (
     constant,
     keyed_schema,
     options,
-    rest_as_condition,
     rest_as_query,
     schema,
     type_text,
-    value,
 )
 from millrace.lang.cursor import Cursor, Mark
 from millrace.lang.declarations import (
@@ -48,13 +45,10 @@ from millrace.lang.declarations import (
     CreateTable,
     CreateTemplate,
     CreateView,
-    DeleteRows,
     Drop,
     DryRun,
     Explain,
     FanOut,
-    InsertFile,
-    InsertRows,
     Kind,
     Listing,
     Pause,
@@ -63,13 +57,12 @@ from millrace.lang.declarations import (
     Show,
     Statement,
     Subscribe,
-    UpdateRows,
     Written,
 )
 from millrace.lang.errors import LanguageError, Span, place
 from millrace.lang.queries import FIRST_WORDS, names_only
 from millrace.lang.query_options import changed_option, query_options
-from millrace.lang.words import Value
+from millrace.lang.row_changes import read_delete, read_insert, read_update
 from millrace.plan.nearest import nearest
 
 _LISTINGS = ("STREAMS", "QUERIES", "TEMPLATES", "SINKS", "FAMILIES", "TABLES", "VIEWS")
@@ -275,71 +268,6 @@ def _register(cursor: Cursor) -> Register:
     return Register("stream" if kind == "stream" else "relation", name, columns, given)
 
 
-def _insert(cursor: Cursor) -> InsertRows | InsertFile:
-    cursor.expect("INTO")
-    name = cursor.name("template")
-    if cursor.accept("FROM"):
-        return InsertFile(name, cursor.text("the path of a file"))
-    columns = cursor.names("parameter") if cursor.word() == "(" else ()
-    if not cursor.accept("VALUES"):
-        hint = "Write VALUES (...), (...), or FROM 'file'; rows of a query are given from Python."
-        cursor.fail('"VALUES" was expected here', hint=hint)
-    return InsertRows(name, _rows(cursor, len(columns)), columns)
-
-
-def _rows(cursor: Cursor, n_columns: int) -> tuple[tuple[Value, ...], ...]:
-    width = n_columns
-    rows: list[tuple[Value, ...]] = []
-    while not rows or cursor.accept(","):
-        first = cursor.span
-        row = _row(cursor, len(rows))
-        width = width or len(row)
-        if len(row) != width:
-            span = Span(first.first, cursor.last.end + 1)
-            cursor.fail(f"the row has {len(row)} values and not {width}", span=span)
-        rows.append(row)
-    return tuple(rows)
-
-
-def _row(cursor: Cursor, number: int) -> tuple[Value, ...]:
-    places = count()
-    return cursor.wrapped(lambda: _marked_value(cursor, number, next(places)))
-
-
-def _marked_value(cursor: Cursor, *part: str | int) -> Value:
-    first = cursor.span
-    found = value(cursor)
-    cursor.mark("value", *part, span=Span(first.first, cursor.last.end + 1))
-    return found
-
-
-def _update(cursor: Cursor) -> UpdateRows:
-    name = cursor.name("template")
-    cursor.expect("SET")
-    values = cursor.listed(lambda: _assignment(cursor))
-    return UpdateRows(name, values, rest_as_condition(cursor))
-
-
-def _assignment(cursor: Cursor) -> tuple[str, Value]:
-    name = cursor.name("parameter")
-    cursor.expect("=")
-    token, hint = (
-        cursor.token,
-        "Compute the values of Table.rows() in Python, and give them by Table.update.",
-    )
-    if token is not None and token.token_type == TokenType.VAR:
-        cursor.fail("a constant was expected here", hint=hint)
-    found = _marked_value(cursor, name)
-    if cursor.word() not in (",", "WHERE", ""):
-        cursor.fail("SET gives a constant", hint=hint)
-    return name, found
-
-
-def _delete(cursor: Cursor) -> DeleteRows:
-    cursor.expect("FROM")
-    return DeleteRows(cursor.name("template"), rest_as_condition(cursor))
-
-
 def _drop(cursor: Cursor) -> Drop:
     kind = cast(Kind, _one_of(cursor, _KINDS))
     exists = cursor.accept("IF", "EXISTS")
@@ -389,9 +317,9 @@ _STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
     "ALTER": _alter,
     "CREATE": _create,
     "REGISTER": _register,
-    "INSERT": _insert,
-    "UPDATE": _update,
-    "DELETE": _delete,
+    "INSERT": read_insert,
+    "UPDATE": read_update,
+    "DELETE": read_delete,
     "DROP": _drop,
     "PAUSE": _pause,
     "RESUME": _pause,

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
+from millrace.plan.aggregate_types import ADDED
 from millrace.plan.growth import monotonic
 from millrace.plan.relations import (
     Asked,
@@ -42,7 +43,6 @@ from millrace.plan.relations import (
 )
 
 Grows: TypeAlias = Literal["with values", "with rows"]
-_ADDED = ("count", "sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
 _EXTREMES = ("min", "max")
 
 
@@ -119,7 +119,7 @@ def _grouped(node: Group) -> Iterator[Growth]:
                 yield from _remembered(each.kind, "with values", node.input)
         elif each.distinct:
             yield from _remembered(f"{each.kind}(DISTINCT ...)", "with values", node.input)
-        elif each.kind not in _ADDED:
+        elif each.kind not in ADDED:
             yield from _remembered(each.kind, "with rows", node.input)
 
 

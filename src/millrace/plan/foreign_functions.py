@@ -4,7 +4,6 @@ from __future__ import annotations
 
 _CLOCK = "Answers depend on the data alone: use the stream's own time column."
 _CHANCE = "Answers depend on the data alone: chance would make others of them each time."
-_TEXTS = "Write array_agg(x), and join the texts where the answers are read."
 _WINDOW = "Put a window behind the stream: [RANGE 1 MINUTE SLIDE 1 MINUTE]."
 
 INSTEAD: dict[str, str] = {
@@ -19,9 +18,12 @@ INSTEAD: dict[str, str] = {
     "approx_quantile": "Write percentile_cont(x, 0.9).",
     "collect_list": "Write array_agg(x).",
     "collect_set": "Write array_agg(DISTINCT x).",
-    **dict.fromkeys(("string_agg", "listagg", "group_concat"), _TEXTS),
-    "approx_count_distinct": "Write count(DISTINCT x).",
-    "count_distinct": "Write count(DISTINCT x).",
+    **dict.fromkeys(
+        ("approx_count_distinct", "approx_distinct", "count_distinct"), "Write count(DISTINCT x)."
+    ),
+    **dict.fromkeys(
+        ("approx_top_k", "approx_most_frequent"), "Write GROUP BY x ORDER BY count(*) DESC LIMIT k."
+    ),
     "stdev": "Write stddev(x).",
     "iff": "Write CASE WHEN ... THEN ... ELSE ... END.",
     "decode": "Write CASE x WHEN ... THEN ... ELSE ... END.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import assert_never
 
-from millrace.plan.expressions import OPPOSITES, Expression
+from millrace.plan.expressions import OPPOSITES, Expression, Literal
 from millrace.plan.nodes import Output
 from millrace.plan.relations import (
     Aggregate,
@@ -115,8 +115,10 @@ def output_text(output: Output) -> str:
 def aggregate_text(node: Aggregate) -> str:
     """Print an aggregate."""
     operands = ["*" if node.operand is None else term_text(node.operand)]
-    operands += [] if node.by is None else [f"by {term_text(node.by)}"]
     down = " desc" if node.descending else ""
+    operands += [] if node.separator is None else [term_text(Literal(node.separator))]
+    nulls = " nulls first" if node.nulls_first else ""
+    operands += [] if node.by is None else [f"by {term_text(node.by)}{down}{nulls}"]
     operands += [] if node.fraction is None else [f"{node.fraction:g}{down}"]
     distinct = "distinct " if node.distinct else ""
     where = "" if node.where is None else f" where {term_text(node.where)}"

@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
+from millrace.plan.aggregate_types import ADDED
 from millrace.plan.bind import type_of
 from millrace.plan.conditions import both, conjuncts
 from millrace.plan.declared import Declared
@@ -49,8 +50,6 @@ from millrace.plan.relations import (
 
 PaneWay: TypeAlias = Literal["auto", "dense", "sparse", "never"]
 """How queries of a family share panes: by cost, in one of two ways, or not."""
-ADDED = ("count", "sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
-"""The aggregates that can be added up, and taken away again."""
 PICKED = ("min", "max", "first", "last", "percentile_cont", "percentile_disc")
 """The aggregates that are one of the values, or lie between two."""
 SHARD = "#shard"

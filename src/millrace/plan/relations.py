@@ -37,7 +37,15 @@ AggregateKind: TypeAlias = Literal[
     "last",
     "percentile_cont",
     "percentile_disc",
+    "mode",
     "array_agg",
+    "string_agg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "covar_pop",
+    "covar_samp",
+    "corr",
     "only",
 ]
 
@@ -141,9 +149,12 @@ class Aggregate:
 
     "first" and "last" are the operand of the row where `by` is least or greatest; of several the
     least or the greatest operand. A percentile is at `fraction`, the median at 0.5; `descending`,
-    it is at that of the values from the greatest down. "array_agg"
-    lists the values, NULLs too, in canonical order. "only" is the operand of the only row, NULL or
-    not; that there are several is an error of the query. Others pass over NULLs.
+    it is at that of the values from the greatest down. "mode" is the value that is there most
+    often, of several the least. "array_agg" lists the values, NULLs too, in canonical order, or by
+    the order of `by`, of ties in canonical order; "string_agg" joins texts, in the same order, with
+    the `separator` between them. The operand and `by` are the two numbers of a covariance and of a
+    correlation. "only" is the operand of the only row, NULL or not; that there are several is an
+    error of the query. Others pass over NULLs.
     """
 
     name: str
@@ -154,6 +165,8 @@ class Aggregate:
     by: Expression | None = None
     fraction: float | None = None
     descending: bool = False
+    nulls_first: bool = False
+    separator: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,11 @@ from millrace.operators.vectors import as_array
 from millrace.reading.duckdb_sql import ListFunction, Printed
 from millrace.reading.duckdb_terms import Function
 from millrace.reading.duckdb_types import from_stored, to_stored, type_word
-from millrace.reading.exact_lists import exact_aggregates, percentiles_between
+from millrace.reading.exact_lists import (
+    exact_aggregates,
+    most_frequent_places,
+    percentiles_between,
+)
 from millrace.schema import Schema
 
 if TYPE_CHECKING:
@@ -139,7 +143,7 @@ def _declare(
     for number, one in enumerate(printed.lists):
         call = _guarded(_aggregating(one), faults)
         given = type_word(one.operand)
-        given = given if one.aggregate.kind == "percentile_disc" else f"{given}[]"
+        given = given if one.numbers else f"{given}[]"
         _create(database, f"g{number}", call, [given], type_word(one.arrow))
 
 
@@ -189,7 +193,11 @@ def _aggregating(function: ListFunction) -> Callable[..., pa.ChunkedArray]:
         given = _whole(lists).cast(pa.list_(function.operand))
         return pa.chunked_array([exact_aggregates(aggregate, given, function.arrow)])
 
-    return {"percentile_disc": numbered, "percentile_cont": between}.get(aggregate.kind, totals)
+    def often(lists: pa.ChunkedArray) -> pa.ChunkedArray:
+        return pa.chunked_array([most_frequent_places(_whole(lists))])
+
+    others = {"percentile_disc": numbered, "percentile_cont": between, "mode": often}
+    return others.get(aggregate.kind, totals)
 
 
 def _guarded(

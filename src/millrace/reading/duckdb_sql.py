@@ -51,8 +51,6 @@ from millrace.reading.duckdb_types import stored_type, type_word
 from millrace.schema import Schema, type_name
 
 Leaf: TypeAlias = Windowed | Table
-ROUNDED = ("avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "percentile_cont")
-"""The aggregates that are doubles by rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +68,11 @@ class ListFunction:
     aggregate: Aggregate
     operand: pa.DataType
     arrow: pa.DataType
+
+    @property
+    def numbers(self) -> bool:
+        """Whether it is of the number of values, and says which of them is meant."""
+        return self.aggregate.kind == "percentile_disc"
 
 
 @dataclass
@@ -293,16 +296,22 @@ class _Printer:
         operand, distinct = self._column(f"{each.name}.of"), "DISTINCT " if each.distinct else ""
         given = self.declared.type_of(each.operand, schema)
         match each.kind:
-            case "count" | "min" | "max":
+            case "count" | "min" | "max" | "bit_and" | "bit_or" | "bit_xor":
                 return f"{each.kind}({distinct}{operand}){_filter(conditions)}"
             case "first" | "last":  # of ties the least or the greatest
                 way, by = "ASC" if each.kind == "first" else "DESC", self._column(f"{each.name}.by")
                 conditions += [f"{operand} IS NOT NULL", f"{by} IS NOT NULL"]
                 order = f"ORDER BY {by} {way}, {operand} {way}"
                 return f"(list({operand} {order}){_filter(conditions)})[1]"
-            case "array_agg":
-                order = f"ORDER BY {operand} ASC NULLS FIRST"
-                return f"list({distinct}{operand} {order}){_filter(conditions)}"
+            case "array_agg" | "string_agg":
+                return self._listed(each, operand, conditions)
+            case "mode":
+                where = _filter([*conditions, f"{operand} IS NOT NULL"])
+                values = f"list({operand} ORDER BY {operand}){where}"
+                number = self._list_function(ListFunction(each, stored_type(given), pa.int64()))
+                return f"({values})[{number}({values})]"
+            case "covar_pop" | "covar_samp" | "corr":
+                return self._paired(each, schema, conditions)
             case "sum" if kind_of(given) != "floating":
                 total = f"sum({distinct}{operand}){_filter(conditions)}"
                 arrow = aggregate_type(each, schema, self.declared)
@@ -311,6 +320,36 @@ class _Printer:
                 return self._reaching(each, operand, conditions, distinct)
             case _:
                 return self._of_list(each, schema, given, (operand, distinct, conditions))
+
+    def _listed(self, each: Aggregate, operand: str, conditions: list[str]) -> str:
+        """Print a list in its order, or the texts in it, joined."""
+        if each.kind == "string_agg":
+            conditions = [*conditions, f"{operand} IS NOT NULL"]
+        order = f"{operand} ASC NULLS FIRST"
+        if each.by is not None:
+            way = "DESC" if each.descending else "ASC"
+            nulls = "FIRST" if each.nulls_first else "LAST"
+            by = operand if each.distinct else self._column(f"{each.name}.by")
+            order = f"{by} {way} NULLS {nulls}" + ("" if each.distinct else f", {order}")
+        distinct = "DISTINCT " if each.distinct else ""
+        values = f"list({distinct}{operand} ORDER BY {order}){_filter(conditions)}"
+        if each.separator is None:
+            return values
+        separator = self.out.terms.constant(each.separator, pa.string())
+        return f"array_to_string({values}, {separator})"
+
+    def _paired(self, each: Aggregate, schema: Schema, conditions: list[str]) -> str:
+        """Print an aggregate of two numbers of each row, which are listed together."""
+        assert each.operand is not None, "it is of two numbers"
+        assert each.by is not None, "it is of two numbers"
+        operands = [self._column(f"{each.name}.{what}") for what in ("of", "by")]
+        fields = [
+            pa.field(name, stored_type(self.declared.type_of(value, schema)))
+            for name, value in zip(("a", "b"), (each.operand, each.by), strict=True)
+        ]
+        where = _filter([*conditions, *(f"{operand} IS NOT NULL" for operand in operands)])
+        name = self._list_function(ListFunction(each, pa.struct(fields), pa.float64()))
+        return f"{name}(list(struct_pack(a := {operands[0]}, b := {operands[1]})){where})"
 
     def _reaching(self, each: Aggregate, operand: str, conditions: list[str], distinct: str) -> str:
         """Print the first value up to which the share of values is the fraction or more."""

@@ -42,6 +42,8 @@ def type_word(arrow: pa.DataType) -> str:
     stored = stored_type(arrow)
     if kinds.is_list(stored):
         return f"{type_word(stored.value_type)}[]"
+    if kinds.is_struct(stored):
+        return f"STRUCT({', '.join(f'{each.name} {type_word(each.type)}' for each in stored)})"
     if kinds.is_decimal(stored):
         return f"DECIMAL({stored.precision},{stored.scale})"
     return _WORDS[stored]

@@ -9,6 +9,7 @@ Cost: as many bytes as the values of the groups have, at once for 2,048 groups.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import floor
 
@@ -17,22 +18,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.kernels.arrays import Floats, Ints
+from millrace.operators.relational.equal import numbered
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.state import MemoryState
 from millrace.operators.relational.timed import Timed
 from millrace.operators.relational.totals import RareLimbs, Sums, Totals
+from millrace.plan.aggregate_types import PAIRED
 from millrace.plan.expressions import Column
 from millrace.plan.relations import Aggregate
 
-_VALUE = "value"
+_VALUE, _OTHER = "value", "other"
 
 
 def exact_aggregates(aggregate: Aggregate, lists: pa.Array, arrow: pa.DataType) -> pa.Array:
     """Return an aggregate of each list, of type `arrow`; that of no list, or of none, is NULL."""
     values, numbers = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
     plain = Aggregate("a", aggregate.kind, Column(_VALUE))
-    totals = Totals("", pa.schema([]), (plain,), (arrow,), (values.type,))
-    rows = pa.RecordBatch.from_arrays([values], [_VALUE])
+    columns = [values]
+    if aggregate.kind in PAIRED:
+        columns, plain = values.flatten(), replace(plain, by=Column(_OTHER))
+    totals = Totals("", pa.schema([]), (plain,), (arrow,), (columns[0].type,))
+    rows = pa.RecordBatch.from_arrays(columns, [_VALUE, _OTHER][: len(columns)])
     instants = np.zeros(len(values), np.int64)
     given = Timed(rows, instants, instants, np.ones(len(values), np.int64))
     changes, rare = totals.added_up(given, numbers.astype(np.int64), len(lists), _ONCE)
@@ -78,3 +84,23 @@ def percentiles_between(fraction: float, lists: pa.Array) -> pa.Array:
         same = (between == 0) | (low == high) | (np.isnan(low) & np.isnan(high))
         mixed = np.where(same, low, low + (high - low) * between)
     return pa.array(mixed, mask=absent)
+
+
+def most_frequent_places(lists: pa.Array) -> pa.Array:
+    """Return the place, from 1 on, of the value that is most often in each list, which is in order.
+
+    >>> most_frequent_places(pa.array([[3, 5, 5], [1, 2], None, [7]])).to_pylist()
+    [2, 1, None, 1]
+    """
+    values, owners = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
+    begins = np.cumsum(lengths) - lengths
+    places = np.zeros(len(lists), np.int64)
+    if len(values):
+        numbers, _ = numbered(pa.RecordBatch.from_arrays([pa.array(owners), values], ["of", "it"]))
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1))  # equal values are neighbours
+        counts, of = np.diff(starts, append=len(numbers)), owners[starts]
+        order = np.lexsort((starts, -counts, of))
+        firsts = order[np.flatnonzero(np.diff(of[order], prepend=-1))]
+        places[of[firsts]] = starts[firsts] - begins[of[firsts]] + 1
+    return pa.array(places, mask=lengths == 0)

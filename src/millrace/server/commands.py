@@ -27,6 +27,7 @@ from millrace.lang.declarations import (
     CreateView,
     Drop,
     InsertFile,
+    InsertFound,
     InsertRows,
     Statement,
 )
@@ -61,7 +62,8 @@ from millrace.time import to_micros
 WATCHMAN = Principal("", "admin", "server")
 """Who does what nobody has asked for: ends queries, and quietens tenants."""
 
-_ALONE = (CreateStream, CreateSink, CreateTable, CreateView, InsertRows, InsertFile, Drop)
+_INSERTS = (InsertRows, InsertFile, InsertFound)
+_ALONE = (CreateStream, CreateSink, CreateTable, CreateView, *_INSERTS, Drop)
 """What looks at what there is, and then changes it; also what a server that starts declares."""
 
 
@@ -152,7 +154,7 @@ class Commands:
         """Do some statements of a text; what those that ask return comes beside their messages."""
         outcomes: list[dict[str, Any]] = []
         tables: list[pa.Table] = []
-        script = OwnScript(self.session, who, self._paths)
+        script = OwnScript(self.session, who, self._paths, next(iter(frame.tables), None))
         with self._marked(who, None):
             for statement in parse(frame.body["sql"])[slice(*frame.body["places"])]:
                 outcome = self._outcome(script, statement)

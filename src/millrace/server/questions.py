@@ -18,6 +18,8 @@ from millrace.engine.streams import SYSSTREAM
 from millrace.errors import UnknownNameError
 from millrace.kernels.arrays import Hashes
 from millrace.lang.declarations import Read
+from millrace.lang.queries import Parsed
+from millrace.lang.row_changes import question_of
 from millrace.lang.statements import parse
 from millrace.reading.held import CommittedHeld, Standing, ask_newest
 from millrace.reading.reader import Reader
@@ -90,24 +92,36 @@ class Questions:
         while len(outcomes) < len(statements):
             first = len(outcomes)
             stop = first + 1
-            if isinstance(read := statements[first], Read):
-                outcomes.append(Outcome(table=await self._answer(who, read)))
+            question = question_of(statements[first])
+            if question is not None:
+                found = await self._answer(who, question)
+                outcomes += (
+                    [Outcome(table=found)]
+                    if isinstance(statements[first], Read)
+                    else await self._done(who, text, (first, stop), [found])
+                )
                 continue
-            while stop < len(statements) and not isinstance(statements[stop], Read):
+            while stop < len(statements) and question_of(statements[stop]) is None:
                 stop += 1
             outcomes += await self._done(who, text, (first, stop))
         return outcomes
 
-    async def _done(self, who: Principal, text: str, places: tuple[int, int]) -> list[Outcome]:
-        """Let the engine do some statements of a text."""
-        done = await self._link.ask("sql", who, {"sql": text, "places": places})
+    async def _done(
+        self,
+        who: Principal,
+        text: str,
+        places: tuple[int, int],
+        found: Sequence[pa.Table] = (),
+    ) -> list[Outcome]:
+        """Let the engine do some statements of a text; or one, with what was found for it."""
+        done = await self._link.ask("sql", who, {"sql": text, "places": places}, found)
         return [
             Outcome(table=done.tables[each["table"]]) if "table" in each
             else Outcome(each["message"])
             for each in done.body["outcomes"]
         ]  # fmt: skip
 
-    async def _answer(self, who: Principal, question: Read) -> pa.Table:
+    async def _answer(self, who: Principal, question: Parsed) -> pa.Table:
         """Answer a question, when it is its turn."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._answered, who, question)
@@ -116,9 +130,9 @@ class Questions:
         """Wait for nobody."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _answered(self, who: Principal, question: Read) -> pa.Table:
+    def _answered(self, who: Principal, question: Parsed) -> pa.Table:
         with self.turns.taken(), told_as_theirs(who):
-            return ask_newest(question.query, lambda: self._held(who))
+            return ask_newest(question, lambda: self._held(who))
 
     def _held(self, who: Principal) -> TheirHeld:
         return TheirHeld(self._reader, who)

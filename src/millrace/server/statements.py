@@ -30,6 +30,7 @@ from millrace.lang.declarations import (
     DryRun,
     Explain,
     InsertFile,
+    InsertFound,
     InsertRows,
     Pause,
     Read,
@@ -40,6 +41,7 @@ from millrace.lang.declarations import (
     UpdateRows,
 )
 from millrace.lang.errors import LanguageError, Span
+from millrace.lang.row_changes import question_of
 from millrace.lang.statements import parse
 from millrace.server.principals import ForbiddenError, Principal
 from millrace.server.told_rows import require_hearing
@@ -48,7 +50,7 @@ from millrace.session.session import Session
 
 QUESTIONS = (Explain, DryRun, Show)
 """What only asks, and may take long; what is read is read in gateways."""
-_CHANGES = (InsertRows, InsertFile, UpdateRows, DeleteRows)
+_CHANGES = (InsertRows, InsertFile, InsertFound, UpdateRows, DeleteRows)
 _DECLARATIONS = (CreateStream, CreateSink, CreateTable, CreateView, Register)
 _OWN = ("query", "template")
 
@@ -60,11 +62,19 @@ class OwnScript(Script):
     ----------
     paths
         The directories that statements may name files in.
+    rows
+        What a gateway has found for a statement that needs a question answered.
     """
 
-    def __init__(self, session: Session, who: Principal, paths: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        session: Session,
+        who: Principal,
+        paths: Sequence[Path] = (),
+        rows: pa.Table | None = None,
+    ) -> None:
         super().__init__(session)
-        self._who, self._paths = who, paths
+        self._who, self._paths, self._rows = who, paths, rows
 
     def outcome(self, statement: Statement) -> Outcome:
         """Do one statement, if they may."""
@@ -83,6 +93,11 @@ class OwnScript(Script):
         if isinstance(stored, Subscribe) and isinstance(statement, Subscribe):
             message = message.replace(stored.name, statement.name)
         return Outcome(statement, message, table)
+
+    def rows_for(self, statement: Statement) -> pa.Table | None:
+        """Return what a gateway has found for a statement that asks a question."""
+        assert question_of(statement) is None or self._rows is not None, "gateways read"
+        return self._rows
 
     def sees(self, feed: str) -> bool:
         """Say whether a feed is theirs."""
@@ -137,7 +152,7 @@ class OwnScript(Script):
                 return replace(statement, name=who.found(name))
             case Explain(query, analyze) if isinstance(query, str):
                 return Explain(who.found(query), analyze, written=statement.written)
-            case InsertRows() | UpdateRows() | DeleteRows():
+            case InsertRows() | InsertFound() | UpdateRows() | DeleteRows():
                 if self._of_table(statement.template):
                     return statement
                 return replace(statement, template=who.found(statement.template, "template"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -32,15 +32,20 @@ def constants_table(
     kinds = dict(parameters)
     columns = []
     for at, name in enumerate(names):
-        if name not in kinds:
-            raise SchemaError(
-                f'{what} "{name}" does not exist',
-                detail=f"The {what}s are {', '.join(kinds)}.",
-                hint=nearest(name, list(kinds)),
-                node=("parameter", name),
-            )
+        require_known(name, kinds, what)
         columns.append(_column((what, name), kinds[name], [row[at] for row in rows]))
     return pa.Table.from_arrays(columns, names=list(names))
+
+
+def require_known(name: str, kinds: Mapping[str, str], what: str) -> None:
+    """Refuse a name that no parameter, or column, has."""
+    if name not in kinds:
+        raise SchemaError(
+            f'{what} "{name}" does not exist',
+            detail=f"The {what}s are {', '.join(kinds)}.",
+            hint=nearest(name, list(kinds)),
+            node=("parameter", name),
+        )
 
 
 def _column(named: tuple[str, str], kind: str, values: Sequence[Value]) -> pa.Array:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from millrace.engine.feeds import FeedSpec, Kind
 from millrace.engine.parameters import parameter_schema
 from millrace.engine.plans import CHANGE, PlanSpec
-from millrace.errors import PlanError
+from millrace.errors import PlanError, UnboundedError
 from millrace.plan.bounds import growths
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Call, walk
@@ -213,8 +213,8 @@ def _require_bound(plan: Relation | StreamOf) -> None:
         raise _unbounded(f"{found[0].reason[0].upper()}{found[0].reason[1:]}", found[0].stream)
 
 
-def _unbounded(reason: str, stream: str) -> PlanError:
-    return PlanError(
+def _unbounded(reason: str, stream: str) -> UnboundedError:
+    return UnboundedError(
         "the query would remember more and more for as long as it runs",
         detail=f"{reason}.",
         hint=f"Give it a window, such as {stream} [RANGE 1 HOUR], or allow it: "

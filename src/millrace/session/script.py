@@ -22,7 +22,6 @@ from millrace.connectors.sinks.memory import MemorySink
 from millrace.connectors.sinks.parquet import ParquetSink
 from millrace.connectors.sinks.sink import Sink
 from millrace.errors import MillraceError, PlanError, UnknownNameError
-from millrace.lang.binder import bind_condition
 from millrace.lang.declarations import (
     Alter,
     Connector,
@@ -37,6 +36,7 @@ from millrace.lang.declarations import (
     DryRun,
     Explain,
     InsertFile,
+    InsertFound,
     InsertRows,
     Pause,
     Read,
@@ -47,25 +47,22 @@ from millrace.lang.declarations import (
     UpdateRows,
 )
 from millrace.lang.errors import LanguageError
-from millrace.lang.queries import Parsed
 from millrace.lang.query_options import QueryOptions
+from millrace.lang.row_changes import question_of
 from millrace.lang.statements import parse
-from millrace.operators.select import matching
 from millrace.plan.nodes import Selection
 from millrace.reading.held import ask_newest
-from millrace.schema import type_name
 from millrace.session.explanation import explain_query, explain_selection, standing_as
 from millrace.session.following import read_rows
 from millrace.session.held import SessionHeld
 from millrace.session.listing import listed
-from millrace.session.parameter_rows import constants_table
 from millrace.session.plan_explanation import explain_relation
 from millrace.session.planning import bound_any
 from millrace.session.query import Query
 from millrace.session.relations import declare_table, declare_view
+from millrace.session.row_changes import change_rows, given_columns
 from millrace.session.statement_places import excerpt_for
-from millrace.session.table import Table
-from millrace.session.template import QUERY, Template
+from millrace.session.template import Template
 from millrace.session.unknown import unknown
 
 if TYPE_CHECKING:
@@ -107,7 +104,7 @@ class Script:
         except LanguageError:
             raise  # it shows its place by itself
         except MillraceError as error:
-            error.show(excerpt_for(error, statement, self._columns(statement)))
+            error.show(excerpt_for(error, statement, given_columns(self.session, statement)))
             raise
 
     def outcome(self, statement: Statement) -> Outcome:
@@ -121,10 +118,14 @@ class Script:
                 bound_any(query, self.session)
                 return Outcome(statement, str(self.session.dry_run(str(query), history)))
             case Read():
-                asked = ask_newest(statement.query, lambda: SessionHeld(self.session))
-                return Outcome(statement, table=asked)
+                return Outcome(statement, table=self.rows_for(statement))
             case _:
                 return Outcome(statement, self._done(statement))
+
+    def rows_for(self, statement: Statement) -> pa.Table | None:
+        """Answer the question that a statement asks, if it asks one."""
+        question = question_of(statement)
+        return question and ask_newest(question, lambda: SessionHeld(self.session))
 
     def sees(self, feed: str) -> bool:  # noqa: ARG002  who runs a session sees all
         """Say whether the answers of a feed are among those that may be spoken of."""
@@ -156,8 +157,8 @@ class Script:
                 self._query(name)
                 after = "" if cursor is None else f", after {cursor}"
                 return f'query "{name}" is followed by `millrace query tail {name}`{after}'
-            case InsertRows() | InsertFile() | UpdateRows() | DeleteRows():
-                return self._change_rows(statement)
+            case InsertRows() | InsertFile() | InsertFound() | UpdateRows() | DeleteRows():
+                return change_rows(self, statement)
             case Drop():
                 return self._drop(statement)
             case Pause() | Alter():
@@ -244,62 +245,6 @@ class Script:
             return MemorySink(asked.queries, **common, **options)
         return CallbackSink(self._show, asked.queries, **common)
 
-    def _change_rows(self, asked: InsertRows | InsertFile | UpdateRows | DeleteRows) -> str:
-        if asked.template in self.session.engine.registry.catalog.tables:
-            return self._change_table(asked)
-        template = self.template(asked.template)
-        match asked:
-            case InsertRows(_, rows, _):
-                names = self._columns(asked)
-                _require_width(asked, names, len(rows[0]))
-                table = constants_table(names, rows, template.feed.parameters)
-                return _inserted(template, table)
-            case InsertFile(_, path):
-                return _inserted(template, read_rows(path))
-            case UpdateRows(_, values, where):
-                ids = self._selected(template, where)
-                names, row = zip(*values, strict=True)
-                table = constants_table(names, [row] * len(ids), template.feed.parameters)
-                if len(ids):
-                    template.update(table.append_column(QUERY, ids))
-                return f"{len(ids):,} queries changed"
-            case DeleteRows(_, where):
-                ids = self._selected(template, where)
-                template.delete(ids)
-                return f"{len(ids):,} queries deleted"
-
-    def _change_table(self, asked: InsertRows | InsertFile | UpdateRows | DeleteRows) -> str:
-        table = self.session.standing_table(asked.template)
-        kinds = [(each.name, type_name(each.type)) for each in table.spec.schema]
-        match asked:
-            case InsertRows(_, rows, _):
-                names = self._columns(asked)
-                _require_width(asked, names, len(rows[0]), what="table")
-                return _added(table, constants_table(names, rows, kinds, what="column"))
-            case InsertFile(_, path):
-                return _added(table, read_rows(path))
-            case UpdateRows(_, values, where):
-                names, row = zip(*values, strict=True)
-                given = constants_table(names, [row], kinds, what="column")
-                changed = table.update_rows(given, where)
-                return f"{changed:,} rows changed"
-            case DeleteRows(_, where):
-                return f"{table.delete(where):,} rows deleted"
-
-    def _columns(self, statement: Statement) -> tuple[str, ...]:
-        """Return the parameters, or columns, for which an INSERT gives values."""
-        if not isinstance(statement, InsertRows):
-            return ()
-        table = self.session.engine.registry.catalog.tables.get(statement.template)
-        if table is not None:
-            return statement.columns or tuple(table.schema.names)
-        feed = self.session.engine.registry.catalog.feeds.get(statement.template)
-        return statement.columns or tuple(name for name, _ in (feed.parameters if feed else ()))
-
-    def _selected(self, template: Template, where: Parsed) -> pa.Array:
-        """Return the ids of the rows for which a condition is true."""
-        return self._where(template.rows(), where).column(QUERY).combine_chunks()
-
     def _drop(self, asked: Drop) -> str:
         try:
             match asked.kind:
@@ -346,51 +291,7 @@ class Script:
             return explain_selection(self.session, bound)
         return explain_relation(self.session, bound)
 
-    def _where(self, rows: pa.Table, where: Parsed) -> pa.Table:
-        """Return the rows for which a condition is true."""
-        columns = {each.name: type_name(each.type) for each in _plain(rows).schema}
-        condition = bind_condition(where, columns, self.session.function_types)
-        batches = rows.combine_chunks().to_batches()
-        hits = [matching(Selection("", (), condition), each, self.session.functions)
-                for each in batches]  # fmt: skip
-        return pa.Table.from_batches(
-            [each.take(at) for each, at in zip(batches, hits, strict=True)], rows.schema
-        )
-
 
 def _said(options: QueryOptions) -> dict[str, Any]:
     """Return the options that were given, as arguments."""
     return {name: value for name, value in asdict(options).items() if value is not None}
-
-
-def _plain(rows: pa.Table) -> pa.Table:
-    """Leave out sets, which no expression takes."""
-    return rows.select([each.name for each in rows.schema if not pa.types.is_list(each.type)])
-
-
-def _inserted(template: Template, rows: pa.Table) -> str:
-    """Insert the rows that are not there yet: a script may be run again."""
-    n_new = len(template.insert_missing(rows))
-    there = rows.num_rows - n_new
-    return f"{n_new:,} queries inserted" + (f", {there:,} were there already" if there else "")
-
-
-def _added(table: Table, rows: pa.Table) -> str:
-    """Insert the rows that are not there yet: a script may be run again."""
-    n_new = table.insert_missing(rows)
-    there = rows.num_rows - n_new
-    return f"{n_new:,} rows inserted" + (f", {there:,} were there already" if there else "")
-
-
-def _require_width(
-    asked: InsertRows, names: tuple[str, ...], width: int, *, what: str = "template"
-) -> None:
-    if len(names) != width:
-        parts = "parameters" if what == "template" else "columns"
-        sets = "A set is written in brackets of its own: (('ACME', 'BOLT'), 5)."
-        raise PlanError(
-            f'a row has {width} values and {what} "{asked.template}" {len(names)} {parts}',
-            detail=f"The {parts} are {', '.join(names)}.",
-            hint=sets if what == "template" else "",
-            node=("value", 0, 0),
-        )

@@ -27,7 +27,8 @@ from millrace.plan.expressions import Expression
 from millrace.plan.nodes import Selection
 from millrace.plan.term import Term
 from millrace.schema import type_name
-from millrace.session.table_rows import fitted_rows, require_key
+from millrace.session.assigning import Computed, computed_values
+from millrace.session.table_rows import fitted_rows, require_column, require_key
 
 if TYPE_CHECKING:
     from millrace.lang.queries import Parsed
@@ -46,6 +47,11 @@ class Table:
     def spec(self) -> TableSpec:
         """What was declared."""
         return self._session.engine.registry.catalog.table(self.name)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The names of the columns' types."""
+        return {each.name: type_name(each.type) for each in self.spec.schema}
 
     def __len__(self) -> int:
         return int(np.sum(self._rows()[1].column(COPIES).to_numpy()))
@@ -93,23 +99,45 @@ class Table:
         return int(gone.num_rows)
 
     def update(self, values: Mapping[str, Any], where: Where) -> int:
-        """Give columns other values in the rows for which a condition is true; return how many."""
+        """Give columns other values in the rows for which a condition is true; return how many.
+
+        A value is a constant, or a term over the row as it was: `{"n": millrace.col("n") + 1}`.
+        """
         if not values:
             raise PlanError("no column is given another value")
-        one = table_of({name: [value] for name, value in values.items()}, "values")
-        return self.update_rows(one, where)
+        computed = {name: value for name, value in values.items() if isinstance(value, Term)}
+        fixed = {name: [value] for name, value in values.items() if name not in computed}
+        return self.update_rows(table_of(fixed, "values"), where, computed)
 
-    def update_rows(self, values: pa.Table, where: Where) -> int:
-        """Give columns the values of one row in the rows for which a condition is true."""
-        one = fitted_rows(self.spec, values, some=True)
+    def update_rows(self, values: pa.Table, where: Where, computed: Computed | None = None) -> int:
+        """Give columns the values of one row, or of expressions, where a condition is true."""
+        one = self._some(values)
+        for name in computed or ():
+            require_column(self.spec, name)
         with self._session.updating:
             version, present = self._rows()
             gone = repeated(self._matching(present, where))
-            come = _with_values(gone, one)
-            left = repeated(consolidated(pa.concat_tables([present, _copies(gone, -1)])))
-            require_key(self.spec, pa.concat_tables([left, come]))
-            self._record([(gone, -1), (come, 1)], version)
+            others = computed_values(self._session, gone, computed or {}, self.kinds, self.name)
+            self._exchange(version, present, gone, _with_values(gone, one, self._some(others)))
         return int(gone.num_rows)
+
+    def exchange(self, gone: pa.Table, values: pa.Table, others: pa.Table) -> int:
+        """Give rows, which are given whole, the values of one row, and others for each of them."""
+        rows = self.fit(gone)
+        with self._session.updating:
+            version, present = self._rows()
+            self._given(present, rows)
+            come = _with_values(rows, self._some(values), self._some(others))
+            self._exchange(version, present, rows, come)
+        return int(rows.num_rows)
+
+    def _some(self, given: pa.Table) -> pa.Table:
+        return fitted_rows(self.spec, given, some=True)
+
+    def _exchange(self, version: int, present: pa.Table, gone: pa.Table, come: pa.Table) -> None:
+        left = repeated(consolidated(pa.concat_tables([present, _copies(gone, -1)])))
+        require_key(self.spec, pa.concat_tables([left, come]))
+        self._record([(gone, -1), (come, 1)], version)
 
     def drop(self) -> None:
         """Forget the table and its rows; no query may read it any more."""
@@ -169,9 +197,8 @@ class Table:
         types = self._session.function_types
         if isinstance(where, Term):
             return bind_built(where.node, self.spec.schema, types)
-        columns = {each.name: type_name(each.type) for each in self.spec.schema}
         condition = condition_of(where) if isinstance(where, str) else where
-        return bind_condition(condition, columns, types)
+        return bind_condition(condition, self.kinds, types, of=self.name)
 
 
 def _is_condition(where: Where | Rows) -> TypeGuard[Where]:
@@ -179,13 +206,12 @@ def _is_condition(where: Where | Rows) -> TypeGuard[Where]:
     return isinstance(where, str | Term) or hasattr(where, "tree")
 
 
-def _with_values(rows: pa.Table, one: pa.Table) -> pa.Table:
-    """Put the values of one row into the columns that it has."""
+def _with_values(rows: pa.Table, one: pa.Table, others: pa.Table) -> pa.Table:
+    """Give columns the values of one row, and others those of as many rows as there are."""
     at = pa.array(np.zeros(rows.num_rows, np.int64))
-    columns = [
-        one.column(name).take(at) if name in one.column_names else rows.column(name)
-        for name in rows.column_names
-    ]
+    given = {name: one.column(name).take(at) for name in one.column_names}
+    given |= {name: others.column(name) for name in others.column_names}
+    columns = [given.get(name, rows.column(name)) for name in rows.column_names]
     return pa.table(columns, names=rows.column_names)
 
 

@@ -21,13 +21,7 @@ def fitted_rows(spec: TableSpec, given: pa.Table, *, some: bool = False) -> pa.T
     With `some`, only the columns that are given.
     """
     for name in given.column_names:
-        if name not in spec.schema:
-            raise SchemaError(
-                f'column "{name}" does not exist in table "{spec.name}"',
-                detail=f"The columns are {', '.join(spec.schema.names)}.",
-                hint=nearest(name, list(spec.schema.names)),
-                node=("column", name),
-            )
+        require_column(spec, name)
     columns: dict[str, Any] = {}
     for field in spec.schema:
         if field.name in given.column_names:
@@ -37,6 +31,17 @@ def fitted_rows(spec: TableSpec, given: pa.Table, *, some: bool = False) -> pa.T
         elif not some:
             columns[field.name] = pa.nulls(given.num_rows, field.type)
     return pa.table(columns)
+
+
+def require_column(spec: TableSpec, name: str) -> None:
+    """Refuse a column that a table does not have."""
+    if name not in spec.schema:
+        raise SchemaError(
+            f'column "{name}" does not exist in table "{spec.name}"',
+            detail=f"The columns are {', '.join(spec.schema.names)}.",
+            hint=nearest(name, list(spec.schema.names)),
+            node=("column", name),
+        )
 
 
 def _fitted(spec: TableSpec, name: str, values: pa.Array, target: pa.DataType) -> pa.Array:

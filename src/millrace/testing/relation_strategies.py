@@ -17,6 +17,7 @@ from typing import Literal as OneOf
 
 from hypothesis import strategies as st
 
+from millrace.plan.aggregate_types import BY_ORDER, LISTS, PAIRED
 from millrace.plan.expressions import COMPARISONS, Column, Comparison
 from millrace.plan.nodes import Output
 from millrace.plan.relations import (
@@ -58,11 +59,13 @@ _KINDS: dict[str, SmallKind] = {
 }  # fmt: skip
 _NARROW = (Window("range", 3), Window("rows", 3), Window("range", 0), Window("range", 2, 2))
 _OF_NUMBERS: tuple[AggregateKind, ...] = (
-    "sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "percentile_cont"
+    "sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "percentile_cont",
+    "covar_pop", "covar_samp", "corr",
 )  # fmt: skip
 _OF_ANY: tuple[AggregateKind, ...] = (
-    "count", "min", "max", "first", "last", "percentile_disc", "array_agg"
+    "count", "min", "max", "first", "last", "percentile_disc", "mode", "array_agg"
 )  # fmt: skip
+_OF_INTEGERS: tuple[AggregateKind, ...] = ("bit_and", "bit_or", "bit_xor")
 
 
 Root: TypeAlias = OneOf[
@@ -209,20 +212,38 @@ class _Plans:
 
     def aggregate(self, given: Drawn) -> tuple[Aggregate, SmallKind]:
         operand = self.small.one(self.known(given.exact))
-        kind = self.small.one([*_OF_ANY, *(_OF_NUMBERS if operand.kind in NUMERIC else ())])
+        kind = self.small.one(_aggregates_of(operand.kind))
+        distinct = self.small.one([False, True]) and kind not in (*PAIRED, "mode")
+        by = self._by(kind, given, operand, distinct=distinct)
+        ordered = kind in LISTS and by is not None
         drawn = Aggregate(
             self.name("n"),
             kind,
             Column(operand.name),
-            distinct=self.small.one([False, True]),
+            distinct=distinct,
             where=self.where(given),
-            by=Column(self.small.one(given.exact).name) if kind in ("first", "last") else None,
+            by=by,
             fraction=self.small.one([0.5, 0.1, 0.75, 0.0, 1.0])
             if kind.startswith("percentile")
             else None,
-            descending=kind == "percentile_disc" and self.small.one([False, True]),
+            descending=(kind == "percentile_disc" or ordered) and self.small.one([False, True]),
+            nulls_first=ordered and self.small.one([False, True]),
+            separator="-" if kind == "string_agg" else None,
         )
         return drawn, _aggregate_kind(kind, operand.kind)
+
+    def _by(
+        self, kind: AggregateKind, given: Drawn, operand: Named, *, distinct: bool
+    ) -> Column | None:
+        """Draw what an aggregate is by, or the other number of a pair."""
+        known = given.exact
+        if kind in PAIRED:
+            known = [each for each in known if each.kind in NUMERIC] or [operand]
+        elif kind not in (*BY_ORDER, *LISTS) or (kind in LISTS and self.small.one([True, False])):
+            return None
+        elif distinct and kind in LISTS:
+            known = [operand]
+        return Column(self.small.one(known).name)
 
     def distinct(self, depth: int) -> Drawn:
         given = self.comparable(self.relation(depth))
@@ -292,12 +313,19 @@ def _columns(schema: Schema, alias: str) -> tuple[Named, ...]:
     return tuple(Named(f"{alias}.{each.name}", _KINDS[str(each.type)]) for each in schema)
 
 
+def _aggregates_of(kind: SmallKind) -> tuple[AggregateKind, ...]:
+    if kind in NUMERIC:
+        return (*_OF_ANY, *_OF_NUMBERS, *(_OF_INTEGERS if kind == "integer" else ()))
+    return (*_OF_ANY, "string_agg") if kind == "text" else _OF_ANY
+
+
 def _aggregate_kind(kind: AggregateKind, operand: SmallKind) -> SmallKind:
     if kind == "count":
         return "integer"
     if kind == "array_agg":
         return "list"
-    return operand if kind in _OF_ANY or kind == "sum" else "rounded"
+    kept = (*_OF_ANY, *_OF_INTEGERS, "sum", "string_agg")
+    return operand if kind in kept else "rounded"
 
 
 _ROOTS: dict[Root, Callable[[_Plans, int], Drawn]] = {

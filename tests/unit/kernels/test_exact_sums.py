@@ -51,7 +51,9 @@ def test_what_is_taken_away_leaves_nothing(values: list[float]) -> None:
 def test_a_variance_is_rounded_once(values: list[float], freedom: int) -> None:
     rows, n_values = np.zeros(len(values), np.int64), len(values)
     sums = laid_out(exact.split_doubles(np.array(values), rows), exact.N_LIMBS)
-    squares = laid_out(exact.split_squares(np.array(values), rows), 2 * exact.N_LIMBS + 6)
+    squares = laid_out(
+        exact.split_products(np.array(values), np.array(values), rows), 2 * exact.N_LIMBS + 6
+    )
 
     found = exact.variances(sums, 0, squares, 0, np.array([n_values]), freedom)[0]
     exactly = list(map(Fraction, values))

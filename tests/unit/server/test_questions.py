@@ -185,3 +185,28 @@ def test_questions_beyond_a_few_wait_or_are_refused(served: Served) -> None:
 
     assert refused.status_code == 429
     assert served.sql("SELECT * FROM trades")[0]["rows"] == []
+
+
+def test_what_an_insert_finds_is_found_in_the_gateway(served: Served) -> None:
+    served.sql("CREATE TABLE dear (symbol text, price double)")
+    served.sql("CREATE QUERY TEMPLATE over (low double) AS SELECT * FROM trades WHERE price > :low")
+    served.push([trade("A", 2.0), trade("B", 3.0), trade("A", 0.5)])
+    served.until(lambda: len(served.sql("SELECT symbol FROM trades")[0]["rows"]) == 3)
+
+    told = served.sql(
+        "INSERT INTO dear SELECT symbol, max(price) FROM trades GROUP BY symbol;"
+        "UPDATE dear SET price = price * 2 WHERE symbol = 'A';"
+        "DELETE FROM dear WHERE price = (SELECT min(price) FROM dear);"
+        "INSERT INTO over SELECT price FROM dear;"
+        "SELECT * FROM dear; SELECT low FROM over"
+    )
+
+    said = [each.get("message") for each in told[:4]]
+    assert said == ["2 rows inserted", "1 rows changed", "1 rows deleted", "1 queries inserted"]
+    assert [each["rows"] for each in told[4:]] == [
+        [{"symbol": "A", "price": 4.0}],
+        [{"low": 4.0}],
+    ]
+    refused = served.post("/v1/sql", json={"sql": "INSERT INTO dear SELECT symbol FROM nothing"})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["code"] == "CQL001"

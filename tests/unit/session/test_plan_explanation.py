@@ -10,7 +10,7 @@ import pytest
 from millrace.cli import check, explain
 from millrace.cli.dry_run import DryScript, dry_run
 from millrace.cli.main import main
-from millrace.errors import MillraceError
+from millrace.errors import MillraceError, UnboundedError
 from millrace.lang.errors import LanguageError
 from millrace.plan.relations import Distinct, Source, Window, Windowed
 
@@ -245,6 +245,7 @@ def test_a_template_that_would_remember_all_rows_is_refused(script: DryScript) -
         )
 
     assert 'every row of "trades"' in refused.value.detail
+    assert refused.value.code == "CQL041"
     told(
         script,
         "CREATE QUERY TEMPLATE seen (low double) WITH (unbounded = allowed) AS "
@@ -254,7 +255,7 @@ def test_a_template_that_would_remember_all_rows_is_refused(script: DryScript) -
 
 def test_a_query_may_be_allowed_to_remember_all_rows(script: DryScript) -> None:
     text = "AS SELECT a.symbol FROM trades a, trades b WHERE a.symbol = b.symbol"
-    with pytest.raises(MillraceError, match="remember more and more"):
+    with pytest.raises(UnboundedError, match="remember more and more"):
         told(script, f"CREATE QUERY pairs {text}")
 
     assert told(script, f"CREATE QUERY pairs WITH (unbounded = allowed) {text}")

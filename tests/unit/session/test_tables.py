@@ -15,7 +15,7 @@ import millrace
 from millrace import failpoints
 from millrace.engine.local import LocalRun
 from millrace.errors import MillraceError
-from millrace.plan.term import col
+from millrace.plan.term import call, col
 from millrace.session.table import Table
 from millrace.state.memory_root import MemoryRoot
 
@@ -52,6 +52,17 @@ def test_rows_are_inserted_changed_and_deleted(limits: Table) -> None:
     assert len(limits) == 2
 
 
+def test_a_term_gives_each_row_its_value_of_the_row_as_it_was(limits: Table) -> None:
+    twice = {
+        "n": col("n") * 2,
+        "most": col("most") + col("n"),
+        "symbol": call("lower", col("symbol")),
+    }
+    assert limits.update(twice, col("n") > 1) == 1
+
+    assert content(limits) == [("ACME", 100.0, 1), ("bolt", 14.5, 4)]
+
+
 def test_rows_are_deleted_by_their_keys_or_as_they_are(limits: Table) -> None:
     assert limits.delete({"symbol": ["BOLT"]}) == 1
     assert limits.delete(START[:1]) == 1
@@ -79,6 +90,9 @@ def test_a_table_without_a_key_holds_equal_rows(session: millrace.Session) -> No
         (lambda t: t.insert({"symbol": ["CRUX"], "mots": [1]}), 'column "mots" does not exist'),
         (lambda t: t.update({"symbol": "X"}, "TRUE"), "two rows with the key symbol = 'X'"),
         (lambda t: t.update({}, "TRUE"), "no column is given another value"),
+        (lambda t: t.update({"m": col("n")}, "TRUE"), 'column "m" does not exist in table'),
+        (lambda t: t.update({"n": col("symbol")}, "TRUE"), '"n" is int and its value text'),
+        (lambda t: t.update({"n": col("n") * 2**40}, "TRUE"), 'column "n" of row 1 is not int'),
         (lambda t: t.update({"n": 2**40}, "TRUE"), 'column "n" of row 1 is not int'),
         (lambda t: t.delete("moist > 5"), 'column "moist" does not exist'),
         (lambda t: t.delete({"symbol": ["ACME", "NONE"]}), 'table "limits" has no such row'),

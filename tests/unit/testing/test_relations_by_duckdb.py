@@ -17,6 +17,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millrace.plan.aggregate_types import LISTS, PAIRED
 from millrace.plan.expressions import Literal
 from millrace.plan.nodes import Output
 from millrace.plan.relation_types import relation_schema
@@ -131,13 +132,17 @@ def _call(each: Aggregate) -> str:
     if each.kind == "percentile_cont":  # DuckDB's is a decimal of decimals
         operand = f"{operand}::DOUBLE"
     conditions = [] if each.where is None else [f'"{each.name}.where"']
-    order = ""
+    if each.kind in PAIRED:
+        return _pairs(each, conditions)
+    if each.kind in LISTS:
+        return _list(each, operand, conditions)
+    if each.kind == "percentile_disc" and each.descending:
+        return _from_the_greatest(each, operand, conditions)
+    order = f" ORDER BY {operand}" if each.kind == "mode" else ""  # of several the first that comes
     if each.by is not None:  # of ties the least or the greatest
         way, by = "ASC" if each.kind == "first" else "DESC", f'"{each.name}.by"'
         conditions += [f"{operand} IS NOT NULL", f"{by} IS NOT NULL"]
         order = f" ORDER BY {by} {way}, {operand} {way}"
-    elif each.kind == "array_agg":
-        order = f" ORDER BY {operand} ASC NULLS FIRST"
     fraction = "" if each.fraction is None else f", {each.fraction}"
     distinct = "DISTINCT " if each.distinct and each.by is None else ""
     where = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
@@ -147,6 +152,40 @@ def _call(each: Aggregate) -> str:
         finite = f"bool_and(isfinite({operand}::DOUBLE)){where}"
         return f"CASE WHEN NOT {finite} THEN 'nan'::DOUBLE ELSE {call} END"
     return call if each.by is None else f"({call})[1]"
+
+
+def _pairs(each: Aggregate, conditions: list[str]) -> str:
+    one, other = (f'"{each.name}.{what}"::DOUBLE' for what in ("of", "by"))
+    where = " AND ".join([*conditions, f"{one} IS NOT NULL", f"{other} IS NOT NULL"])
+    where = f" FILTER (WHERE {where})"
+    finite = f"bool_and(isfinite({one}) AND isfinite({other})){where}"
+    call = f"{each.kind}({one}, {other}){where}"
+    if each.kind == "corr":  # DuckDB's is NaN where one of them never changes
+        same = f"min({one}){where} = max({one}){where} OR min({other}){where} = max({other}){where}"
+        call = f"CASE WHEN {same} THEN NULL ELSE {call} END"
+    enough = f"count(*){where} > {int(each.kind == 'covar_samp')}"
+    return f"CASE WHEN NOT {enough} THEN NULL WHEN NOT {finite} THEN 'nan'::DOUBLE ELSE {call} END"
+
+
+def _from_the_greatest(each: Aggregate, operand: str, conditions: list[str]) -> str:
+    distinct = "DISTINCT " if each.distinct else ""
+    where = f" FILTER (WHERE {' AND '.join([*conditions, f'{operand} IS NOT NULL'])})"
+    values = f"list({distinct}{operand} ORDER BY {operand} DESC){where}"
+    place = f"ceil({each.fraction} * count({distinct}{operand}){where})"
+    return f"({values})[greatest({place}, 1)::INTEGER]"
+
+
+def _list(each: Aggregate, operand: str, conditions: list[str]) -> str:
+    conditions += [f"{operand} IS NOT NULL"] if each.kind == "string_agg" else []
+    order = f"{operand} ASC NULLS FIRST"
+    if each.by is not None:
+        by = operand if each.distinct else f'"{each.name}.by"'
+        way, nulls = "DESC" if each.descending else "ASC", "FIRST" if each.nulls_first else "LAST"
+        order = f"{by} {way} NULLS {nulls}" + ("" if each.distinct else f", {order}")
+    where = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
+    separator = "" if each.separator is None else f", '{each.separator}'"
+    distinct = "DISTINCT " if each.distinct else ""
+    return f"{each.kind}({distinct}{operand}{separator} ORDER BY {order}){where}"
 
 
 def _answer(node: Asked) -> str:

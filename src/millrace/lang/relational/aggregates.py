@@ -6,7 +6,10 @@
     min_by(x, y)  max_by(x, y), or arg_min and arg_max  at the least or the greatest y
     median(x)  percentile_cont(x, f), quantile_cont  percentile_disc(x, f), quantile[_disc]
     percentile_cont(f) WITHIN GROUP (ORDER BY x [DESC])
-    array_agg  count_if  bool_and, every  bool_or  any_value
+    array_agg(x [ORDER BY y])  string_agg(x, ',' [ORDER BY y]), group_concat, listagg
+    string_agg(x, ',') WITHIN GROUP (ORDER BY y [DESC])
+    mode  covar_pop(x, y)  covar_samp(x, y)  corr(x, y)  bit_and  bit_or  bit_xor
+    count_if  bool_and, every  bool_or  any_value
 
 The last ones are min and max: of booleans, and of whatever value there is.
 """
@@ -26,10 +29,11 @@ from millrace.lang.refusals import NOT_YET, keyword, only
 from millrace.lang.relational.context import Environment, Rows
 from millrace.lang.relational.frame import Frame
 from millrace.lang.relational.terms import Place, Question, Terms, with_answers
+from millrace.plan.aggregate_types import PAIRED, result_type, taken
 from millrace.plan.expressions import Column, Expression
 from millrace.plan.foreign_functions import INSTEAD
 from millrace.plan.relations import Aggregate, AggregateKind
-from millrace.plan.types import BOOLEAN, DOUBLE, NUMBERS, kind_of, scale_of, shown
+from millrace.plan.types import BOOLEAN, shown
 from millrace.schema import Column as Field
 
 _KINDS: dict[str, AggregateKind] = {
@@ -49,13 +53,16 @@ _KINDS: dict[str, AggregateKind] = {
     "arg_min": "first",
     "max_by": "last",
     "arg_max": "last",
+    "group_concat": "string_agg",
+    "listagg": "string_agg",
 }
 _PERCENTILES = (
     "percentile_cont", "percentile_disc", "quantile", "quantile_cont", "quantile_disc",
 )  # fmt: skip
 _OF_CONDITIONS = ("bool_and", "bool_or", "every")
 _ORDERED = ("first", "last", "min_by", "arg_min", "max_by", "arg_max")
-_COMPUTED = ("sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "percentile_cont")
+_SEPARATED = ("string_agg", "group_concat", "listagg")
+_LISTED = ("array_agg", *_SEPARATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +111,11 @@ class Calls:
                 only(node, self.env.text.source, "this", "expression")
                 return replace(self._parts(node.this), where=node.expression.this, node=node)
             case exp.WithinGroup():
-                order = node.expression
                 only(node, self.env.text.source, "this", "expression")
-                if order is None or len(order.expressions) != 1:
-                    raise self._fault(node, "WITHIN GROUP orders by one value")
-                return replace(self._parts(node.this), within=order.expressions[0], node=node)
+                if node.expression is None:
+                    raise self._fault(node, "WITHIN GROUP orders by one value", code="CQL032")
+                within = self._one(node.expression, "WITHIN GROUP")
+                return replace(self._parts(node.this), within=within, node=node)
             case exp.Anonymous():
                 return self._plain(node)
             case _:
@@ -122,36 +129,103 @@ class Calls:
             message = f"the aggregate {name} is not executed yet"
             detail, hint = f"The aggregates are {known}.", INSTEAD.get(name, "")
             raise self._fault(node, message, code=NOT_YET, detail=detail, hint=hint)
+        order = None
+        if name in _LISTED and arguments and isinstance(arguments[-1], exp.Order):
+            order, arguments[-1] = self._one(arguments[-1], name), arguments[-1].this
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             only(arguments[0], self.env.text.source, "expressions")
-            return _Call(name, list(arguments[0].expressions), node, distinct=True)
-        return _Call(name, arguments, node)
+            arguments = list(arguments[0].expressions)
+            return _Call(name, arguments, node, distinct=True, within=order)
+        return _Call(name, arguments, node, within=order)
+
+    def _one(self, order: exp.Order, word: str) -> exp.Ordered:
+        if len(order.expressions) != 1:
+            span = keyword("ORDER BY", self.env.text.source, order.expressions[0])
+            raise self._fault(span, f"{word} orders by one value", code="CQL032")
+        found: exp.Ordered = order.expressions[0]
+        only(found, self.env.text.source, "this", "desc", "nulls_first")
+        return found
 
     # ---- what a call means ----------------------------------------------------------------------
 
     def _made(self, call: _Call) -> tuple[Aggregate, pa.DataType]:
         """Return an aggregate without a name, and its type."""
-        kind = _KINDS[call.name]
         where = None if call.where is None else self._condition(call.where)
+        made = Aggregate("", _KINDS[call.name], where=where)
+        if call.name in _LISTED:
+            return self._listed(call, made)
+        if made.kind in PAIRED:
+            return self._paired(call, made)
+        if call.name == "mode" and call.within is not None and not call.arguments:
+            call = replace(call, arguments=[call.within.this], within=None)
         if call.within is not None or call.name in (*_PERCENTILES, "median"):
-            return self._percentile(call, Aggregate("", kind, where=where))
+            return self._percentile(call, made)
         if call.name in _ORDERED:
-            return self._ordered(call, Aggregate("", kind, where=where))
+            return self._ordered(call, made)
+        return self._of_one(call, made)
+
+    def _of_one(self, call: _Call, made: Aggregate) -> tuple[Aggregate, pa.DataType]:
+        """Return an aggregate of one value of each row."""
         if len(call.arguments) != 1:
             raise self._fault(call.node, f"{call.name} takes one value", code="CQL032")
         operand = call.arguments[0]
         if isinstance(operand, exp.Star):
             if call.name != "count" or call.distinct:
                 raise self._fault(operand, '"*" is not allowed here', hint="Name the column.")
-            return Aggregate("", kind, where=where), pa.int64()
+            return made, pa.int64()
         if call.name == "count_if":
-            if where is not None:
+            if made.where is not None:
                 hint = "Write count(*) FILTER (WHERE ...)."
                 raise self._fault(call.node, "count_if has no FILTER", hint=hint)
-            return Aggregate("", kind, where=self._condition(operand)), pa.int64()
-        distinct = call.distinct and kind not in ("min", "max")
+            return replace(made, where=self._condition(operand)), pa.int64()
+        if call.distinct and made.kind == "mode":
+            raise self._fault(call.node, "mode has no DISTINCT", code="CQL032")
+        distinct = call.distinct and made.kind not in ("min", "max", "bit_and", "bit_or")
         value, given = self._value(operand)
-        return Aggregate("", kind, value, distinct, where), self._type(kind, given, call)
+        made = replace(made, operand=value, distinct=distinct)
+        return made, self._type(made.kind, given, call)
+
+    def _listed(self, call: _Call, made: Aggregate) -> tuple[Aggregate, pa.DataType]:
+        """Return a list, or texts that are joined, perhaps by an order."""
+        arguments, order = list(call.arguments), call.within
+        separated = call.name in _SEPARATED
+        separator = self._separator(call, arguments.pop()) if len(arguments) == 2 else None
+        if len(arguments) != 1 or (separator is not None and not separated):
+            what = "a text and a separator" if separated else "one value"
+            raise self._fault(call.node, f"{call.name} takes {what}", code="CQL032")
+        if separated and separator is None:
+            separator = "" if call.name == "listagg" else ","
+        value, given = self._value(arguments[0])
+        kind = self._type(made.kind, given, call)
+        made = replace(made, operand=value, distinct=call.distinct, separator=separator)
+        return (made if order is None else self._in_order(call, made, order)), kind
+
+    def _in_order(self, call: _Call, made: Aggregate, order: exp.Ordered) -> Aggregate:
+        by, _ = self._value(order.this)
+        if call.distinct and by != made.operand:
+            raise self._fault(
+                order,
+                f"{call.name} of DISTINCT values is ordered by them",
+                code="CQL032",
+                hint="A value that is there once may stand at several places of another order.",
+            )
+        descending, first = bool(order.args.get("desc")), bool(order.args.get("nulls_first"))
+        return replace(made, by=by, descending=descending, nulls_first=first)
+
+    def _separator(self, call: _Call, node: exp.Expr) -> str:
+        if isinstance(node, exp.Literal) and node.is_string:
+            return str(node.this)
+        hint = CONSTANT if isinstance(node, exp.Placeholder) else "Write a text such as ', '."
+        message = f"the separator of {call.name} is a constant"
+        raise self._fault(node, message, code="CQL032", hint=hint)
+
+    def _paired(self, call: _Call, made: Aggregate) -> tuple[Aggregate, pa.DataType]:
+        if call.distinct or call.within is not None or len(call.arguments) != 2:
+            message = f"{call.name} takes two numbers"
+            raise self._fault(call.node, message, code="CQL032")
+        (value, given), (by, other) = map(self._value, call.arguments)
+        self._type(made.kind, other, call)
+        return replace(made, operand=value, by=by), self._type(made.kind, given, call)
 
     def _percentile(self, call: _Call, made: Aggregate) -> tuple[Aggregate, pa.DataType]:
         if call.distinct:
@@ -216,8 +290,8 @@ class Calls:
     def _value(self, node: exp.Expr) -> tuple[Expression, pa.DataType]:
         if isinstance(node, exp.Order):
             span = keyword("ORDER BY", self.env.text.source, node.expressions[0])
-            hint = "array_agg lists values in their order; first(x, t) and last(x, t) take one."
-            raise self._fault(span, "an aggregate has no ORDER BY", code=NOT_YET, hint=hint)
+            hint = "array_agg and string_agg have one; first(x, t) and last(x, t) take one value."
+            raise self._fault(span, "the aggregate has no ORDER BY", code="CQL032", hint=hint)
         return self.env.settled(self._raw(node), self.rows)
 
     def _condition(self, node: exp.Expr) -> Expression:
@@ -231,9 +305,7 @@ class Calls:
         return raw
 
     def _type(self, kind: AggregateKind, given: pa.DataType, call: _Call) -> pa.DataType:
-        wanted = ""
-        if kind in _COMPUTED and kind_of(given) not in NUMBERS:
-            wanted = "numbers"
+        wanted = taken(kind, given)
         if call.name in _OF_CONDITIONS and given != BOOLEAN:
             wanted = "conditions"
         if wanted:
@@ -244,20 +316,3 @@ class Calls:
 
     def _fault(self, node: exp.Expr | Span, message: str, **told: str) -> LanguageError:
         return self.env.text.fault(node, message, **told)
-
-
-def result_type(kind: AggregateKind, given: pa.DataType) -> pa.DataType:
-    """Return the type of an aggregate of values of a type."""
-    match kind:
-        case "count":
-            return pa.int64()
-        case "sum" if kind_of(given) == "integer":
-            return pa.int64()
-        case "sum" if kind_of(given) == "decimal":
-            return pa.decimal128(38, scale_of(given))
-        case "min" | "max" | "first" | "last" | "percentile_disc":
-            return given
-        case "array_agg":
-            return pa.list_(given)
-        case _:
-            return DOUBLE

@@ -15,11 +15,11 @@ from millrace.operators.relational.group import Grouping
 from millrace.operators.relational.sweep import Sweep, distinct
 from millrace.operators.relational.totals import Totals
 from millrace.operators.relational.values import Values
+from millrace.plan.aggregate_types import ADDED
 from millrace.plan.bind import type_of
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Column
 from millrace.plan.growth import monotonic
-from millrace.plan.panes import ADDED
 from millrace.plan.relation_types import aggregate_type, relation_schema
 from millrace.plan.relations import Aggregate, Group
 from millrace.schema import Schema
@@ -65,15 +65,19 @@ class GroupFeeds:
             aggregate.name,
             aggregate.kind,
             Column(_VALUE),
+            by=None if aggregate.by is None else Column(_VALUE),
             fraction=aggregate.fraction,
             descending=aggregate.descending,
+            nulls_first=aggregate.nulls_first,
+            separator=aggregate.separator,
         )
         swept = pa.schema([*self.keys, pa.field(_VALUE, operand)])
         sweep = Sweep(f"{name}.once", swept, 1, distinct, self.place)
         if aggregate.kind in ADDED:
             totals = replace(self, given=Schema.from_arrow(swept)).totals(name, [once])
             return Once(aggregate, _VALUE, sweep, replace(totals, whole=False))
-        values = Values(name, self.keys, once, operand, None, self.place)
+        by_type = None if aggregate.by is None else operand
+        values = Values(name, self.keys, once, operand, by_type, self.place)
         return Once(aggregate, _VALUE, sweep, values)
 
     def totals(self, name: str, added: list[Aggregate]) -> Totals:

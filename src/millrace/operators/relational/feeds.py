@@ -20,6 +20,7 @@ from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.sweep import Sweep
 from millrace.operators.relational.timed import Timed, rows_of, take_rows
 from millrace.operators.vectors import as_array
+from millrace.plan.aggregate_types import LISTS
 from millrace.plan.expressions import Expression
 from millrace.plan.relations import Aggregate
 
@@ -95,6 +96,8 @@ def operand_of(
     operand = values_of(aggregate.operand, given, slab)
     if operand.null_count and not nulls:
         mask &= operand.is_valid().to_numpy(zero_copy_only=False)
+    if aggregate.by is not None and aggregate.kind not in LISTS:
+        mask &= values_of(aggregate.by, given, slab).is_valid().to_numpy(zero_copy_only=False)
     return operand, mask
 
 

@@ -12,9 +12,10 @@ from millrace.operators.relational.lives import Remembered
 from millrace.operators.relational.pane_rows import PaneRows
 from millrace.operators.relational.paned import SharedPanes
 from millrace.operators.relational.values import Values
+from millrace.plan.aggregate_types import ADDED
 from millrace.plan.declared import Declared
 from millrace.plan.levels import QUERIES, QUERIES_AS
-from millrace.plan.panes import ADDED, Paned, PaneWay
+from millrace.plan.panes import Paned, PaneWay
 from millrace.plan.placement import EVERYWHERE, FIRST
 from millrace.plan.relation_types import relation_schema
 

@@ -30,7 +30,8 @@ from millrace.operators.decimals import beyond_decimals, from_words, words_of
 from millrace.operators.relational.entries import Entries, accounted
 from millrace.operators.relational.equal import hashes_of
 from millrace.operators.relational.events import Events, Ledger, events_of
-from millrace.operators.relational.feeds import met, operand_of
+from millrace.operators.relational.feeds import met, operand_of, values_of
+from millrace.operators.relational.pairs import FREEDOM, paired_answers, split_pairs
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.timed import Timed, rows_of, take_rows
 from millrace.plan.outline import aggregate_text
@@ -112,7 +113,7 @@ class Totals:
         for aggregate, operand in zip(self.aggregates, self.operands, strict=True):
             if aggregate.kind == "count" or operand is None:
                 slot = Slot(at, odd=False, first=0, n_limbs=0)
-            elif aggregate.kind in _VARIANCES:
+            elif aggregate.kind in (*_VARIANCES, *FREEDOM):
                 slot = Slot(at, odd=True, first=0, n_limbs=0)
             else:
                 kind = kind_of(operand)
@@ -161,7 +162,12 @@ class Totals:
             if operand is None or aggregate.kind == "count":
                 continue
             values = operand.take(pa.array(rows))
-            owners, places, limbs = self._limbs(aggregate, slot, values, changes, of, weights)
+            other = None
+            if aggregate.by is not None:
+                other = values_of(aggregate.by, given, slab).take(pa.array(rows))
+            owners, places, limbs = self._limbs(
+                aggregate, slot, (values, other), changes, of, weights
+            )
             known = (places >= slot.first) & (places < slot.first + slot.n_limbs)
             usual = places[known] - slot.first + slot.limbs_at
             add_into(changes, owners[known], usual, limbs[known])
@@ -173,7 +179,7 @@ class Totals:
         self,
         aggregate: Aggregate,
         slot: Slot,
-        values: pa.Array,
+        operands: tuple[pa.Array, pa.Array | None],
         changes: Ints,
         of: Ints,
         weights: Ints,
@@ -182,8 +188,17 @@ class Totals:
 
         What is not finite, and the usual limbs of doubles, are added to `changes` at once.
         """
-        if slot.odd:
-            doubles = values.cast(pa.float64()).to_numpy()
+        values, other = operands
+        if other is not None:
+            pairs = np.stack([_doubles_of(values), _doubles_of(other)], axis=1)
+            finite = np.isfinite(pairs).all(axis=1)
+            add_into(
+                changes, of[~finite], np.full(int((~finite).sum()), slot.at + 1), weights[~finite]
+            )
+            of, weights = of[finite], weights[finite]
+            owners, places, limbs = split_pairs(aggregate, pairs[finite])
+        elif slot.odd:
+            doubles = _doubles_of(values)
             finite = np.isfinite(doubles)
             if not finite.all():
                 _count_odd(changes, of, doubles, weights, slot)
@@ -240,11 +255,14 @@ class Totals:
         n_values = counts[:, 0]
         if aggregate.kind == "count":
             return pa.array(n_values)
-        absent = n_values <= _VARIANCES.get(aggregate.kind, 0)
+        freedom = {**_VARIANCES, **FREEDOM}.get(aggregate.kind, 0)
+        absent = n_values <= freedom
         arrow, operand = self.types[slot], self.operands[slot]
         assert operand is not None, "only a count has no operand"
         if aggregate.kind in _VARIANCES:
             return _variance(aggregate, counts, limbs, absent)
+        if aggregate.kind in FREEDOM:
+            return paired_answers(aggregate, counts, limbs, absent)
         if aggregate.kind == "avg" or kind_of(operand) == "floating":
             divisors = np.ones_like(n_values) if aggregate.kind == "sum" else n_values.copy()
             scale = operand.scale if kind_of(operand) == "decimal" else 0
@@ -267,6 +285,11 @@ def _count_odd(changes: Ints, of: Ints, doubles: Floats, weights: Ints, slot: Sl
         add_into(changes, of[rows], np.full(len(rows), column), weights[rows])
 
 
+def _doubles_of(values: pa.Array) -> Floats:
+    found: Floats = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return found
+
+
 def _split_whole(values: pa.Array) -> tuple[Ints, Ints, Ints]:
     """Split whole numbers and decimals into limbs."""
     rows = np.arange(len(values))
@@ -282,7 +305,7 @@ def _split_doubles(doubles: Floats, *, squared: bool) -> tuple[Ints, Ints, Ints]
     found = exact.split_doubles(doubles, rows)
     if not squared:
         return found
-    owners, places, limbs = exact.split_squares(doubles, rows)
+    owners, places, limbs = exact.split_products(doubles, doubles, rows)
     return (
         np.concatenate((found[0], owners)),
         np.concatenate((found[1], places + _FIRST_SQUARE)),

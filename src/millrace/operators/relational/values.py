@@ -12,15 +12,19 @@ import pyarrow.compute as pc
 
 from millrace.errors import SeveralRowsError
 from millrace.kernels.arrays import Floats, Ints
-from millrace.kernels.multisets import first_values, kth_values
+from millrace.kernels.multisets import first_values, kth_values, most_frequent
 from millrace.operators.canonical import canonical_order
 from millrace.operators.relational.entries import Entries
 from millrace.operators.relational.equal import hashes_of
 from millrace.operators.relational.events import Account, Events, Ledger, events_of
 from millrace.operators.relational.feeds import WITH_NULLS, added_up, operand_of, values_of
+from millrace.operators.relational.of_lists import OF_ALL, of_all
+from millrace.operators.relational.ranks import ranked
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.timed import Timed, rows_of, take_rows
-from millrace.plan.relations import Aggregate
+from millrace.plan.aggregate_types import LISTS
+from millrace.plan.expressions import Column
+from millrace.plan.relations import Aggregate, Order
 
 _LEAST, _GREATEST, _SHARE, _BETWEEN, _SHARE_DOWN = range(5)
 _HOW = {
@@ -66,9 +70,7 @@ class Values:
         assert operand is not None, "only a count has no operand"
         columns = [*keys.columns, operand]
         if self.aggregate.by is not None:
-            by = values_of(self.aggregate.by, given, slab)
-            mask &= by.is_valid().to_numpy(zero_copy_only=False)
-            columns.insert(-1, by)
+            columns.insert(-1, values_of(self.aggregate.by, given, slab))
         rows = rows_of(columns, self.ledger.schema.names, len(given))
         valued = given.with_rows(rows).take(np.flatnonzero(mask))
         together, changes = added_up(valued, valued.rows)
@@ -94,16 +96,26 @@ class ValuesFed:
         extreme = values.growing and aggregate.kind in ("min", "max")
         settle = values.ledger.account if extreme else values.ledger.settle
         account = settle(self.taken, entries.hashes, slab)
-        held = Held.of(account, entries, values.keys.names)
+        held = Held.of(account, entries, values.keys.names, self._order(account, slab))
         operand = held.rows.column(VALUE)
-        if aggregate.kind == "array_agg":
-            return {aggregate.name: _lists(held, operand, len(entries))}
+        if aggregate.kind in OF_ALL:
+            return {aggregate.name: of_all(aggregate, _lists(held, operand, len(entries)))}
+        if aggregate.kind == "mode":
+            return {aggregate.name: _at(operand, most_frequent(*held.layout))}
         if aggregate.kind == "only":
             _require_one(held, len(entries))
         standing = kth_values(*held.layout, *share_of(aggregate))
         if extreme:
             self._remember(held, entries, standing[0], slab)
         return {aggregate.name: picked(aggregate, operand, *standing)}
+
+    def _order(self, account: Account, slab: Slab) -> list[pa.Array]:
+        """Return the ranks of values in a list that has an order."""
+        aggregate = self.values.aggregate
+        if aggregate.by is None or aggregate.kind not in LISTS:
+            return []
+        order = Order(Column(BY), aggregate.descending, aggregate.nulls_first)
+        return ranked(account.rows, [order], slab)
 
     def _remember(self, held: Held, entries: Entries, places: Ints, slab: Slab) -> None:
         """Put the value that stands last in the place of the one that stood before."""

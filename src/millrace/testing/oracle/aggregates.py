@@ -8,9 +8,12 @@ infinities that do not add up, make NaN of sums and averages; any of them makes 
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import reduce
 from math import ceil, floor, isfinite, isnan, sqrt
+from operator import and_, or_, xor
 from typing import Any, assert_never
 
 import pyarrow as pa
@@ -23,13 +26,18 @@ from millrace.plan.types import kind_of, scale_of
 def aggregated(aggregate: Aggregate, rows: list[tuple[Any, Any]], arrow: pa.DataType) -> object:
     """Return an aggregate over rows of (operand, by); `arrow` is its type.
 
-    All but "array_agg" pass over rows whose operand is NULL, "first" and "last" also over those
-    whose `by` is NULL. A distinct one takes each value of the operand once.
+    All but "array_agg" pass over rows whose operand is NULL, those of an order or of two numbers
+    also over those whose `by` is NULL; lists do not. A distinct one takes each value of the operand
+    once.
     """
     match aggregate.kind:
         case "array_agg":
-            listed = sorted((each for each, _ in rows), key=canonical)
-            return (_once(listed) if aggregate.distinct else listed) or None
+            return _listed(aggregate, rows) or None
+        case "string_agg":
+            texts = _listed(aggregate, [row for row in rows if row[0] is not None])
+            return (aggregate.separator or "").join(texts) if texts else None
+        case "covar_pop" | "covar_samp" | "corr":
+            return _together(aggregate, [row for row in rows if None not in row])
         case "first" | "last":
             return _by_order(aggregate, rows)
         case "only":
@@ -45,6 +53,45 @@ def _once(values: list[Any]) -> list[Any]:
     return list({same(each): each for each in values}.values())
 
 
+def _listed(aggregate: Aggregate, rows: list[tuple[Any, Any]]) -> list[Any]:
+    """Return the operands in canonical order, or by another one; each once if distinct."""
+    rows = sorted(rows, key=lambda row: canonical(row[0]))
+    if aggregate.by is not None:
+        rows.sort(
+            key=lambda row: place(row[1]) if row[1] is not None else (),
+            reverse=aggregate.descending,
+        )
+        known, unknown = (
+            [row for row in rows if (row[1] is None) == null] for null in (False, True)
+        )
+        rows = unknown + known if aggregate.nulls_first else known + unknown
+    listed = [each for each, _ in rows]
+    return _once(listed) if aggregate.distinct else listed
+
+
+def _together(aggregate: Aggregate, rows: list[tuple[Any, Any]]) -> float | None:
+    """Return the covariance of pairs of numbers as doubles, or their correlation.
+
+    That is the root of its square, which is rounded before; NULL if one of them never changes.
+    """
+    pairs = [(float(one), float(other)) for one, other in rows]
+    n_free = len(pairs) - (aggregate.kind == "covar_samp")
+    if n_free <= 0:
+        return None
+    if not all(isfinite(each) for pair in pairs for each in pair):
+        return float("nan")
+    means = [_total([pair[at] for pair in pairs]) / len(pairs) for at in (0, 1)]
+    away = [[Fraction(pair[at]) - means[at] for pair in pairs] for at in (0, 1)]
+    mixed = sum((one * other for one, other in zip(*away, strict=True)), Fraction(0))
+    if aggregate.kind != "corr":
+        return rounded(mixed / n_free)
+    spread = sum(each**2 for each in away[0]) * sum(each**2 for each in away[1])
+    if spread == 0:
+        return None
+    root = sqrt(rounded(mixed**2 / spread))
+    return -root if mixed < 0 else root
+
+
 def _by_order(aggregate: Aggregate, rows: list[tuple[Any, Any]]) -> object:
     """Return the operand where `by` is least or greatest, of several the least or greatest."""
     rows = [row for row in rows if None not in row]
@@ -54,7 +101,15 @@ def _by_order(aggregate: Aggregate, rows: list[tuple[Any, Any]]) -> object:
     return chosen(rows, key=lambda row: (place(row[1]), place(row[0])))[0]
 
 
-def _of_values(aggregate: Aggregate, values: list[Any], arrow: pa.DataType) -> object:
+def _most_often(values: list[Any]) -> object:
+    """Return the value that is there most often, of several the least."""
+    often = Counter(map(same, values))
+    return min(values, key=lambda each: (-often[same(each)], place(each)))
+
+
+def _of_values(  # noqa: C901  a case for each aggregate
+    aggregate: Aggregate, values: list[Any], arrow: pa.DataType
+) -> object:
     kind = aggregate.kind
     if kind == "count":
         return len(values)
@@ -71,11 +126,18 @@ def _of_values(aggregate: Aggregate, values: list[Any], arrow: pa.DataType) -> o
             return rounded(_total(values) / len(values)) if finite else total
         case "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp":
             return _spread(values, sample=kind.endswith("samp"), root=kind.startswith("stddev"))
+        case "mode":
+            return _most_often(values)
+        case "bit_and" | "bit_or" | "bit_xor":
+            return reduce({"bit_and": and_, "bit_or": or_, "bit_xor": xor}[kind], values)
         case "percentile_cont":
             return _between(values, aggregate.fraction)
         case "percentile_disc":
             return _reaching(values, aggregate.fraction, down=aggregate.descending)
-        case "first" | "last" | "array_agg" | "only":
+        case (
+            "first" | "last" | "array_agg" | "string_agg" | "covar_pop" | "covar_samp" | "corr"
+            | "only"
+        ):  # fmt: skip
             raise AssertionError(f"{kind} is of rows")
         case _:
             assert_never(kind)
