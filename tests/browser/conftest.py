@@ -13,7 +13,7 @@ from millrace.testing.browsing import Market, launched, served
 PATIENCE_MS = 30_000
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """The Chromium of the machine."""
     expect.set_options(timeout=PATIENCE_MS)
@@ -23,7 +23,7 @@ def browser() -> Iterator[Browser]:
         found.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server on which rows come all the time."""
     with served(tmp_path_factory.mktemp("console") / "root") as found, Market(found):
