@@ -110,7 +110,7 @@ class Way:
 
 def _forced(access: str) -> Way:
     settings = Settings(shards=1, spread="never", backoff=0, access=access)
-    return Way(access, settings, cut="whole", share=2, plans=False)
+    return Way(access, settings, cut="whole", share=4, plans=False)
 
 
 def _sharded(n_shards: int) -> Way:
@@ -121,10 +121,10 @@ def _sharded(n_shards: int) -> Way:
 DEFAULT = Way("plain")
 WAYS = (
     DEFAULT,
-    Way("row-by-row", _SLOWLY, cut="rows", share=2),
-    Way("cuts", cut="random", n_tasks=3, share=2),
-    Way("at-once", cut="whole", share=2),
-    Way("unshared", lifting=False, share=2, plans=False),
+    Way("row-by-row", _SLOWLY, cut="rows", share=3),
+    Way("cuts", cut="random", n_tasks=3, share=3),
+    Way("at-once", cut="whole", share=3),
+    Way("unshared", lifting=False, share=3, plans=False),
     Way("any-order", shuffled=True, share=3, plans=False),
     Way("crashes", crashes=True, share=3),
     Way("merged", _MERGED, selections=False),

@@ -51,7 +51,9 @@ LACKING: dict[type, dict[str, str]] = {
         "update": "UPDATE, through execute",
     },
     millrace.Table: {
+        "exchange": "it speaks of rows that fit() gave",
         "fit": "the server fits rows",
+        "kinds": "tables() tells the columns",
         "spec": "tables() tells the columns",
         "update_rows": "update takes the values",
     },
