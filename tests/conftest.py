@@ -58,6 +58,8 @@ PARTED = re.compile(
     r"(tests/(?:crash/test_crashes|slt/test_slt).py)::\w+(\[[a-z0-9-]+?(?=[]:]|-[a-z]+[].]))?"
 )
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
+RUNS_OF_A_MACHINE = 300
+"""When fuzzing: a machine of states knows no clock, and each of its runs has many steps."""
 FUZZ_MINUTES = float(os.environ.get("FUZZ_MINUTES", "0"))
 
 # No deadline: the first call of a kernel compiles it. On a loaded machine drawing may be slow.
@@ -157,6 +159,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if not FUZZ_MINUTES:
         return
     _budget.n_left = len(session.items)
+    for item in session.items:  # a machine has no function that could be wrapped
+        machine = getattr(item, "cls", None)
+        if isinstance(getattr(machine, "settings", None), settings):
+            machine.settings = settings(machine.settings, max_examples=RUNS_OF_A_MACHINE)
     handles = {id(handle): handle for handle in map(_hypothesis_handle, session.items) if handle}
     for handle in handles.values():  # once for each function, however it is parametrized
         handle.inner_test = _budget.limited(handle.inner_test)
