@@ -161,7 +161,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     _budget.n_left = len(session.items)
     for item in session.items:  # a machine has no function that could be wrapped
         machine = getattr(item, "cls", None)
-        if isinstance(getattr(machine, "settings", None), settings):
+        if machine is not None and isinstance(getattr(machine, "settings", None), settings):
             machine.settings = settings(machine.settings, max_examples=RUNS_OF_A_MACHINE)
     handles = {id(handle): handle for handle in map(_hypothesis_handle, session.items) if handle}
     for handle in handles.values():  # once for each function, however it is parametrized
