@@ -26,7 +26,7 @@ def rounded(value: Fraction) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 @given(st.lists(FINITE, min_size=1, max_size=9), st.integers(1, 2**31 - 1), st.integers(0, 20))
