@@ -33,7 +33,7 @@ _PLACES = npt.NDArray[np.int64]
 def folded(rows: pa.Table, horizon: int | None) -> pa.Table:
     """Add up equal rows of a table, and order what is left."""
     counts = [name for name in rows.column_names if name.startswith(COUNT)]
-    if not counts or rows.num_rows < 2:
+    if not counts or not rows.num_rows:
         return rows
     if horizon is not None and START in rows.column_names:
         clipped = np.maximum(rows.column(START).to_numpy(), horizon)
@@ -47,10 +47,7 @@ def folded(rows: pa.Table, horizon: int | None) -> pa.Table:
         plain = folded(rows.filter(pa.array(~odd)), horizon)
         return sort_rows(pa.concat_tables([plain, _added_up(rows.filter(pa.array(odd)), counts)]))
     if len(firsts) == rows.num_rows:
-        there = np.zeros(rows.num_rows, np.bool_)
-        for each in counts:
-            there |= rows.column(each).to_numpy() != 0
-        return rows if there.all() else rows.filter(pa.array(there))
+        return _counting(rows, counts)
     values = np.stack([rows.column(each).to_numpy() for each in counts], axis=1)
     summed = add_by_number(numbers, values, len(firsts))
     left = np.flatnonzero(summed.any(axis=1))
@@ -112,7 +109,12 @@ def _added_up(rows: pa.Table, counts: list[str]) -> pa.Table:
     others = [name for name in rows.column_names if name not in counts]
     summed = rows.group_by(others, use_threads=False).aggregate([(each, "sum") for each in counts])
     summed = summed.rename_columns({f"{each}_sum": each for each in counts})
-    left = np.zeros(summed.num_rows, np.bool_)
+    return _counting(summed.select(rows.column_names), counts)
+
+
+def _counting(rows: pa.Table, counts: list[str]) -> pa.Table:
+    """Leave out rows whose counts are all zero."""
+    there = np.zeros(rows.num_rows, np.bool_)
     for each in counts:
-        left |= summed.column(each).to_numpy() != 0
-    return summed.select(rows.column_names).filter(pa.array(left))
+        there |= rows.column(each).to_numpy() != 0
+    return rows if there.all() else rows.filter(pa.array(there))
