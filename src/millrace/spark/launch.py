@@ -70,7 +70,8 @@ ADVISED: dict[str, str] = {
     "spark.sql.streaming.pollingDelay": "10ms",
     # Spark's file source writes a log file an epoch and keeps those it has compacted for ten
     # minutes, for readers of stores that list late; in a root they would be thousands of files.
-    "spark.sql.streaming.fileSource.log.cleanupDelay": "10s",
+    # No file system and no store of objects lists late any more.
+    "spark.sql.streaming.fileSource.log.cleanupDelay": "1s",
     # Progress objects kept in memory; millrace has statistics of its own.
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     # A quiet stream reports once a minute, not every ten seconds.
