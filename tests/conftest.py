@@ -51,9 +51,8 @@ SLOW_TESTS = {
         "unit/state/test_levels.py",
     )
 }
-# One process runs all tests of a file, and of these directories: they share what is made once.
-TOGETHER = ("tests/browser/", "tests/unit/client/served/")
-# In these files it is what the first parameter names that is shared: a configuration, or a way.
+# One process runs all tests of a file: they share what is made once. In these files it is what
+# the first parameter names that is shared: a configuration, or a way.
 PARTED = re.compile(
     r"(tests/(?:crash/test_crashes|slt/test_slt).py)::\w+(\[[a-z0-9-]+?(?=[]:]|-[a-z]+[].]))?"
 )
@@ -112,8 +111,9 @@ _budget = Budget(time.monotonic() + 60 * FUZZ_MINUTES)
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed here, before Hypothesis would, so that it can be printed."""
-    # A JVM that lives for seconds is not worth the work of its second compiler: half its time.
-    os.environ.setdefault("MILLRACE_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+    # A JVM that lives for seconds is not worth the work of its second compiler, half its time,
+    # nor that of the threads that collect its garbage beside it, a sixth.
+    os.environ.setdefault("MILLRACE_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = random.SystemRandom().randrange(2**32)
 
@@ -183,9 +183,6 @@ class SharedOut(LoadScopeScheduling):  # type: ignore[misc] # it has no types
 
     def _split_scope(self, nodeid: str) -> str:
         """Name what is given to one process as a whole."""
-        for directory in TOGETHER:
-            if nodeid.startswith(directory):
-                return directory
         parted = PARTED.match(nodeid)
         return "".join(filter(None, parted.groups())) if parted else nodeid.partition("::")[0]
 

@@ -25,21 +25,22 @@ def say(text: str) -> None:
 def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
     torturer = Torturer(tmp_path, seed=seed, say=lambda text: say(f"seed {seed}: {text}"))
-    # To kill a part costs an epoch that is run again, a driver the start of Spark.
     parts = ["worker", "worker", "daemon", "source", "worker", "worker", "daemon"] * 2
-    in_parts = tuple(Blow(kind, at) for at, kind in enumerate(parts[:10]))
-    in_tasks = ("step.computed=segfault@2", "route.after=kill@3", "hop.after=kill@2")
-    in_driver = (
+    blows = [Blow(kind, at) for at, kind in enumerate(parts[:10])]
+    blows += [Blow("driver", epoch) for epoch in (1, 4, 7)]  # each the start of Spark: no more
+    blows.append(Blow("jvm", 10))
+    points = (
+        "step.computed=segfault@2",
+        "route.after=kill@3",
+        "hop.after=kill@2",
         "commit.before=kill@2",
         "log.before=full@3",  # no kill, but the supervisor has to start the query again
     )
-    drivers = tuple(Blow("driver", epoch) for epoch in (1, 4, 7))
     executors = (Blow("between", -1), Blow("executor", 4), Blow("executor", 9))
 
     torturer.run_in_peace()
     _check_the_quiet_run(tmp_path / "run1" / "out")
-    torturer.run_under(Schedule(in_parts, in_tasks))
-    torturer.run_under(Schedule((*drivers, Blow("jvm", 10)), in_driver))
+    torturer.run_under(Schedule(tuple(sorted(blows, key=lambda blow: blow.epoch)), points))
     torturer.run_under(Schedule(executors, ("hop.before=hang@1",), CLUSTER))
 
     tally = torturer.tally
