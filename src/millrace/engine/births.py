@@ -27,7 +27,7 @@ until they are where it is (`engine.beside`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, Self
 
@@ -99,7 +99,9 @@ class Births:
     births up to `grown` are of age. Without a `horizon` none ever is. `ripe` is when the last one
     is that had begun. Births up to `floor` are those of another plan; `joining` are those behind
     that number which have just come from one that ran beside this. `marked` are births that have
-    come with their marks, until the plan is beyond all of them.
+    come with their marks, until the plan is beyond all of them. `out` are queries, with the changes
+    that they came with, that the plan does not hold as they have failed; `leaving` are those that
+    it does not hold from the next slab on.
     """
 
     horizon: int | None
@@ -112,6 +114,8 @@ class Births:
     floor: int = 0
     joining: int | None = None
     marked: tuple[tuple[int, int], ...] = ()
+    out: tuple[tuple[int, int], ...] = ()
+    leaving: tuple[tuple[int, int], ...] = ()
 
     def after(self, born: Sequence[int], fresh: Birth | None, reached: int | None) -> Births:
         """Return the births of the next epoch, which begins where its plan has come.
@@ -131,7 +135,7 @@ class Births:
                 alive.append(each)
             elif grown < each.until <= self.added:
                 gone.append(each)
-        if left and fresh is not None:
+        if fresh is not None and any(each > self.last for each in left):
             alive.append(fresh)
         ahead = reached is None or any(mark > reached for _, mark in self.marked)
         marked = self.marked if ahead else ()
@@ -157,6 +161,8 @@ class Births:
             ripe=ripe,
             joining=None,
             marked=self._marks,
+            out=self.leaving,
+            leaving=(),
         )
 
     @property
@@ -206,8 +212,11 @@ class Births:
     def from_json(cls, spelt: dict[str, Any]) -> Self:
         """Read what `to_json` wrote."""
         some = {name: tuple(Birth(*each) for each in spelt[name]) for name in ("alive", "gone")}
-        marked = tuple((until, mark) for until, mark in spelt.get("marked", ()))
-        return cls(**{**spelt, **some, "marked": marked})
+        pairs = {
+            name: tuple((one, other) for one, other in spelt.get(name, ()))
+            for name in ("marked", "out", "leaving")
+        }
+        return cls(**{**spelt, **some, **pairs})
 
     # ---- what a slab takes -----------------------------------------------------------------------
 
@@ -279,7 +288,20 @@ class Births:
         net = consolidated(changes.filter(pa.array(~seen)).drop_columns([SEQUENCE]))
         now = max([self.added, *(each.until for each in self.begun)])
         wanted = (net.column(COPIES).to_numpy() < 0) | (net.column(BORN).to_numpy() <= now)
-        return net.filter(pa.array(wanted)).combine_chunks()
+        net = net.filter(pa.array(wanted))
+        if self.out or self.leaving:
+            net = self._without(net, consolidated(read_changes(root, spec, files, None)))
+        return net.combine_chunks()
+
+    def _without(self, net: pa.Table, standing: pa.Table) -> pa.Table:
+        """Return what changes without queries that are left out; those that are held go."""
+        unheld, leaving = {*self.out, *self.leaving}, {*self.leaving} - {*self.out}
+        here = [each not in unheld for each in _pairs(net)]
+        held = [each in leaving and each[1] <= self.added for each in _pairs(standing)]
+        going = standing.filter(pa.array(held, pa.bool_()))
+        back = pa.array(np.full(going.num_rows, -1, np.int64))
+        going = going.set_column(going.num_columns - 1, COPIES, back)
+        return pa.concat_tables([net.filter(pa.array(here, pa.bool_())), going])
 
     def _joining(
         self, root: Root, files: Sequence[TableFile], types: Sequence[pa.DataType]
@@ -368,6 +390,11 @@ def placed(elements: Elements, place: Place) -> Elements:
     at = of_place(elements.rows, place)
     copies = None if elements.copies is None else elements.copies[at]
     return Elements(take_rows(elements.rows, at), elements.times[at], copies)
+
+
+def _pairs(queries: pa.Table) -> Iterator[tuple[int, int]]:
+    """Yield the ids of queries, with the changes that they came with."""
+    return zip(*(queries.column(each).to_pylist() for each in (QUERY, BORN)), strict=True)
 
 
 def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -149,7 +149,7 @@ class Catalog:
             case "add queries":
                 family = Family.from_json(change["family"])
                 after = self._with_queries(family, change["n_rows"])
-            case "drop queries" | "pause" | "resume" | "change queries":
+            case "drop queries" | "pause" | "resume" | "change queries" | "renew queries":
                 after = self
             case unknown:
                 message = f"not a change of the registry: {unknown!r}"

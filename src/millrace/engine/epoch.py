@@ -36,6 +36,7 @@ from millrace.engine.decide import abandoned, decide, expired, merges
 from millrace.engine.decision import Decision, Identity, attempts
 from millrace.engine.delivery import Delivery
 from millrace.engine.keeping import old_runs
+from millrace.engine.left_out import returning, without_failed
 from millrace.engine.plan_stores import plan_stores
 from millrace.engine.progress import frontier
 from millrace.engine.quarantine import verdicts_of, without_culprits
@@ -182,7 +183,7 @@ class Engine:
             hops=max((each.hops for each in running if each is not None), default=0),
             merges=merges(self.manifest, catalog, settings, fences, consumed, clock=clock),
         )
-        return self._log(decision), catalog
+        return self._log(without_failed(decision, self.root, catalog)), catalog
 
     def _backfill(
         self, catalog: Catalog, most: int
@@ -205,6 +206,9 @@ class Engine:
     def _published(self) -> Catalog:
         """Return the catalog in force, with the index that tasks will read."""
         self._end_expired()
+        changes, tables = returning(self.registry, self.manifest)
+        if changes:
+            self._when_there_is_room(lambda: self.registry.record(changes, tables))
         found: list[Catalog] = []
         publish = self.registry.publish
         self._when_there_is_room(lambda: found.append(publish(self.functions)))
@@ -306,6 +310,7 @@ class Engine:
             reconsiderations += better.segments != decision.segments
             if reconsiderations > MOST_RECONSIDERATIONS:
                 better = without_order(better)
+            better = without_failed(better, self.root, catalog)
             decision = self._log(self._next_attempt(better))
 
     def _next_attempt(self, decision: Decision) -> Decision:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millrace.engine.births import Births
 from millrace.engine.elements import StoredElements, as_elements
@@ -21,7 +22,7 @@ from millrace.engine.tables import COPIES, TableFile, consolidated, read_changes
 from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.operators.relational.slab import Elements
 from millrace.operators.relational.timed import OPEN, empty_rows, rows_of
-from millrace.plan.levels import CAME
+from millrace.plan.levels import CAME, QUERY
 from millrace.state.root import Root
 
 
@@ -36,14 +37,18 @@ class StandingMembers:
 
     @property
     def version(self) -> Hashable:
-        """The names of the files, which are named by what is in them."""
+        """The names of the files, which are named by what is in them, and who is left out."""
         spec = queries_spec("queries", self.types)
-        return tuple(each.name for each in wanted_files(spec, self.files, None))
+        names = tuple(each.name for each in wanted_files(spec, self.files, None))
+        return names, self.births.leaving
 
     def rows(self) -> pa.RecordBatch:
         """Return their ids, the changes that they came with, and their parameters."""
         spec = queries_spec("queries", self.types)
         changes = consolidated(read_changes(self.root, spec, self.files, None))
+        if self.births.leaving:
+            out = pa.array([qid for qid, _ in self.births.leaving], pa.int64())
+            changes = changes.filter(pc.invert(pc.is_in(changes.column(QUERY), out)))
         batches = changes.drop_columns([COPIES]).combine_chunks().to_batches()
         return batches[0] if batches else empty_rows(spec.schema.to_arrow())
 

@@ -297,9 +297,12 @@ class Registry:
 
     def family_rows(self, feed: str) -> pa.Table:
         """Return the queries that a feed's plan runs: their ids, and their parameters `p0`, …."""
+        return self.member_rows(feed).drop_columns([BORN, COPIES])
+
+    def member_rows(self, feed: str) -> pa.Table:
+        """Return the queries that a feed's plan runs, with the changes that brought them."""
         with self._lock:
-            rows = self._state.contents[feed].current(self._root)
-        return rows.drop_columns([BORN, COPIES])
+            return self._state.contents[feed].current(self._root)
 
     def forget_changes(self, taken: Mapping[str, int]) -> None:
         """Name no longer the changes of tables up to those that all their plans have taken."""

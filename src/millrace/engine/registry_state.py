@@ -23,6 +23,7 @@ from millrace.engine.population import FreshBlock, IndexBlock, Population, Qids
 from millrace.engine.query_rows import QueryRows, queries_spec
 from millrace.errors import CorruptionError, NameTakenError, PlanError, UnknownNameError
 from millrace.index.run import IndexRun
+from millrace.plan.levels import QUERY
 from millrace.state.container import Container
 from millrace.state.names import Data, MissingError
 from millrace.state.root import Root
@@ -50,7 +51,9 @@ class RegistryState:
             self._fill(change, before, tables)
             self._count(change, before, tables)
 
-    def _fill(self, change: Change, before: Catalog, tables: Tables) -> None:
+    def _fill(  # noqa: C901  a case for each change
+        self, change: Change, before: Catalog, tables: Tables
+    ) -> None:
         """Change what tables hold, and the queries of families."""
         match change["do"]:
             case "add table":
@@ -76,6 +79,8 @@ class RegistryState:
                 self._queries(change, qids_in(rows), rows.drop_columns(["qid"]))
             case "drop queries":
                 self._drop_queries(qids_in(tables[change["rows"]]))
+            case "renew queries":
+                self._renew_queries(change["name"], tables[change["rows"]])
 
     def _queries(self, change: Change, qids: Qids, rows: pa.RecordBatch) -> None:
         """Add queries to a family that is run by a plan, if it is one; it has parameters."""
@@ -90,6 +95,16 @@ class RegistryState:
         held = self.contents.get(feed.family)
         if feed.member and isinstance(held, QueryRows):
             held.remove(self.catalog.sequence, np.array([feed.member], np.uint64))
+
+    def _renew_queries(self, family: str, rows: pa.RecordBatch) -> None:
+        """Let queries of a family go and come again, those of them that stand."""
+        held = self.contents.get(family)
+        if isinstance(held, QueryRows):
+            members = np.array([*self.catalog.members(family)], np.int64)
+            rows = rows.filter(pa.array(np.isin(rows.column(QUERY).to_numpy(), members)))
+            qids = rows.column(QUERY).to_numpy().astype(np.uint64)
+            held.remove(self.catalog.sequence, qids)
+            held.add(self.catalog.sequence, qids, rows.drop_columns([QUERY]))
 
     def _drop_queries(self, qids: Qids) -> None:
         for name, held in self.contents.items():

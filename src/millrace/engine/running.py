@@ -11,12 +11,13 @@ Where the rows of a plan travel between its operators (`plan.stages`), each stag
 the operators of its own over the same slab: first over what streams brought, then over what the
 stages before have sent. Where one process has all rows, nothing has to travel.
 
-A plan that fails takes nothing down: its query is suspended, and the epoch run again without it.
+A plan that fails takes nothing down: its query is suspended, and the epoch run again without it. Of
+a family those queries are that the plan fails with (`engine.left_out`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -31,6 +32,7 @@ from millrace.engine.decision import Decision
 from millrace.engine.elements import StoredElements, as_elements, stored, with_epoch
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.heard import Heard
+from millrace.engine.left_out import code_of, culprits, left_out
 from millrace.engine.members import Marked, StandingMembers, marked
 from millrace.engine.plan_stores import EPOCH, beside_prefix, element_stores, state_prefix
 from millrace.engine.plans import CHANGE, compiled, ordered_sources
@@ -207,10 +209,38 @@ class Running:
         except (MemoryError, OSError, StoreError):
             raise  # it is not the query's fault
         except Exception as error:
-            code = getattr(error, "code", type(error).__name__)
-            moved.failures.append(Failure(since.qid, None, code, str(error)))
+            if feed.kind == "family" and since.births is not None:
+                moved.failures += self._culprits(feed, since, end, arrived, error)
+            else:
+                moved.failures.append(Failure(since.qid, None, code_of(error), str(error)))
         else:
             moved.include(alone)
+
+    def _culprits(
+        self,
+        feed: FeedSpec,
+        since: Since,
+        end: int | None,
+        arrived: Mapping[str, pa.Table],
+        cause: Exception,
+    ) -> list[Failure]:
+        """Find the queries of a family that its plan fails with, by running it for some of them."""
+        assert feed.plan is not None, "a feed that runs has a plan"
+        assert since.births is not None, "a family has births"
+        births, members = since.births, self.catalog.members(feed.name).keys()
+        files, types = self.catalog.table_files[feed.name], feed.plan.parameter_types
+
+        def fails(some: Collection[int]) -> Exception | None:
+            only = left_out(births, members - set(some), self.root, files, types)
+            try:
+                self._plan(feed, replace(since, births=only), end, arrived, Moved())
+            except (MemoryError, OSError, StoreError):
+                raise
+            except Exception as error:
+                return error
+            return None
+
+        return culprits(members - set(self.decision.suspended), fails, cause)
 
     def _runs(self, feed: FeedSpec) -> bool:
         """Say whether there is something to run in this shard: the first has what is not spread."""

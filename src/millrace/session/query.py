@@ -44,7 +44,7 @@ class Query:
 
     @property
     def _ids(self) -> list[int]:
-        """The id of the query, and that of its family's plan, which stops for all of them."""
+        """The id of the query, and that of its family's plan, which may stop for all of them."""
         registry = self._session.engine.registry
         runner = registry.catalog.runner(self.feed)
         if not runner.runs_queries:

@@ -255,27 +255,6 @@ def test_they_are_shown_with_whom_they_share() -> None:
     assert "_family" not in unknown.value.detail
 
 
-def test_a_failure_of_the_plan_is_told_of_all_and_ends_for_all() -> None:
-    session = opened(families="always")
-    session.stream("big", Feed("v bigint, ts timestamp"), time="ts")
-    run = started(session)
-    asked = "SELECT sum(v) AS n FROM big [RANGE 2 us] WHERE v > {low}"
-    queries = [session.query(asked.format(low=low), name=f"q{low}") for low in range(2)]
-
-    def feed(at: int, value: int) -> None:
-        times = pa.array([at, at], pa.timestamp("us", "UTC"))
-        run.feed(big=pa.table({"v": pa.array([value, value]), "ts": times}))
-
-    feed(1, 2**62)
-    feed(3, 1)
-    assert all(each.failure is not None for each in queries)
-    queries[0].resume()
-    feed(5, 1)
-    feed(20, 1)
-    assert all(each.failure is None for each in queries)
-    assert results(queries[0])
-
-
 def test_a_family_that_comes_meanwhile_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     session, changes = opened(), PlanRegistration._changes
     session.query(text(1), name="a")

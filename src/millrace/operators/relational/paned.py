@@ -203,10 +203,12 @@ class SharedPanes:
                 (tellings.moving, now[is_now], now[is_now], 1),
                 (tellings.moving, now[was_before], before[was_before], -1),
             ]
-        for told, of, shown, sign in kinds:
+        for told, of, there, sign in kinds:
             if len(told) and len(of):
                 questions = piece.pairs[1][of]
                 places, begins = np.arange(len(told)), told.begins(len(tellings.questions))
+                asked = np.flatnonzero(begins[questions + 1] > begins[questions])
+                questions, shown = questions[asked], there[asked]  # the others may not even fit
                 left, right = pairs_of(places, begins, questions)
                 aggregates = groups.shown(answers, shown)
                 columns = {name: each.take(pa.array(left)) for name, each in aggregates.items()}
