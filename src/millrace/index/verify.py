@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from millrace.index.run import IndexRun
 from millrace.kernels.arrays import Bools, Ints, Ints32
 from millrace.operators.evaluate import Function, Memo, evaluate
-from millrace.operators.vectors import Datum
+from millrace.operators.vectors import where_true
 from millrace.plan.expressions import Column, Expression, walk
 
 
@@ -73,7 +72,7 @@ class Verifier:
         except Exception as cause:
             self._fail(own, cause)
             return np.zeros(0, np.int32)
-        return np.flatnonzero(_truth(found, self._batch.num_rows)).astype(np.int32)
+        return np.flatnonzero(where_true(found, self._batch.num_rows)).astype(np.int32)
 
     def _truth(self, condition: Expression, family: int, rows: Ints32, slots: Ints32) -> Bools:
         """Evaluate a condition for pairs; where it raises, find out for which queries."""
@@ -97,9 +96,9 @@ class Verifier:
         batch = _needed(condition, self._batch).take(pa.array(rows))
         if slots.min() == slots.max():  # one query: its constants are the same for all rows
             constants = _constants(run, family, int(run.places(slots[:1])[0]))
-            return _truth(evaluate(condition, batch, self._functions, constants), rows.size)
+            return where_true(evaluate(condition, batch, self._functions, constants), rows.size)
         parameters = run.parameters(family).take(pa.array(run.places(slots)))
-        return _truth(evaluate(condition, batch, self._functions, parameters), rows.size)
+        return where_true(evaluate(condition, batch, self._functions, parameters), rows.size)
 
 
 def _by_owner(owners: Ints32, at: Ints) -> Iterator[tuple[int, Ints]]:
@@ -110,14 +109,6 @@ def _by_owner(owners: Ints32, at: Ints) -> Iterator[tuple[int, Ints]]:
     for mine in np.split(order, bounds):
         if mine.size:
             yield int(owners[mine[0]]), mine
-
-
-def _truth(found: Datum, n_rows: int) -> Bools:
-    """Say where a condition is true, neither false nor unknown."""
-    if isinstance(found, pa.Scalar):
-        found = pa.repeat(found.cast(pa.bool_()), n_rows)
-    truth: Bools = pc.fill_null(found, fill_value=False).to_numpy(zero_copy_only=False)
-    return truth
 
 
 def _constants(run: IndexRun, family: int, place: int) -> dict[int, pa.Scalar]:

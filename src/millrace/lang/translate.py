@@ -204,11 +204,19 @@ class Translator(Leaves):
         return Not(self._noted(self._same(node), node))
 
     def _between(self, node: exp.Between) -> Expression:
-        only(node, self._source, "this", "low", "high")
-        operand = self.expression(node.this)
-        low = self._noted(Compare(">=", operand, self.expression(node.args["low"])), node)
-        high = Compare("<=", operand, self.expression(node.args["high"]))
-        return Both(low, self._noted(high, node))
+        only(node, self._source, "this", "low", "high", "symmetric")
+        operand, low, high = self._all([node.this, node.args["low"], node.args["high"]])
+        between = self._within(operand, low, high, node)
+        if not node.args.get("symmetric"):
+            return between
+        other = self._within(operand, high, low, node)
+        return Either(self._noted(between, node), self._noted(other, node))
+
+    def _within(
+        self, operand: Expression, low: Expression, high: Expression, node: exp.Expr
+    ) -> Expression:
+        above = self._noted(Compare(">=", operand, low), node)
+        return Both(above, self._noted(Compare("<=", operand, high), node))
 
     def _in(self, node: exp.In) -> Expression:
         if node.args.get("query") is not None:

@@ -103,6 +103,12 @@ class Calls:
         self.columns.append(Field(name, kind))
         return Column(name)
 
+    def count(self) -> None:
+        """Count the rows of a group, though nothing in the text does."""
+        name = self.env.shared.name()
+        self.found.append(Aggregate(name, "count"))
+        self.columns.append(Field(name, pa.int64()))
+
     # ---- the parts of a call --------------------------------------------------------------------
 
     def _parts(self, node: exp.Expr) -> _Call:

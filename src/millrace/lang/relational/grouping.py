@@ -144,7 +144,9 @@ def ordinal(node: exp.Literal, n_items: int, clause: str, env: Environment) -> i
 
 
 def grouped(rows: Rows, keys: tuple[Key, ...], calls: Calls) -> Rows:
-    """Return the groups of rows."""
+    """Return the groups of rows; what shows nothing of its one group counts, so as to be a row."""
+    if not keys and not calls.found:
+        calls.count()
     outputs = tuple(each.output for each in keys)
     plan = Group(rows.plan, outputs, tuple(calls.found))
     return Rows(plan, (*(each.field for each in keys), *calls.columns))

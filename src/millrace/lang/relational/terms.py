@@ -17,10 +17,11 @@ from millrace.lang.relational.context import Environment, Rows
 from millrace.lang.relational.frame import Frame
 from millrace.lang.relational.streams import relation_of
 from millrace.lang.translate import COMPARISONS, Translator
-from millrace.plan.expressions import OPPOSITES, Column, Comparison, Expression, Not
+from millrace.plan.expressions import OPPOSITES, Cast, Column, Comparison, Expression, Not
 from millrace.plan.relations import Asked, AskedKind
 from millrace.plan.types import BOOLEAN, common_type, shown
 from millrace.schema import Column as Field
+from millrace.schema import type_name
 
 _OWN_AGGREGATES = ("first", "last")  # unless a function of that name is registered
 
@@ -213,7 +214,8 @@ def asked(rows: Rows, question: Question, env: Environment) -> Rows:
                 detail=f'Column "{column.name}" of the subquery is {shown(column.type)}.',
                 hint="Compare values of one kind.",
             )
-        operands.append(value)
+        typeless = pa.types.is_null(found)  # NULL as it is written
+        operands.append(Cast(value, type_name(column.type)) if typeless else value)
     plan = Asked(
         rows.plan,
         question.name,

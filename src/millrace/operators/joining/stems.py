@@ -23,7 +23,7 @@ from millrace.operators.relational.equal import numbered, without_nulls
 from millrace.operators.relational.rowwise import plain_elements
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.timed import concat_rows, rows_of, take_rows
-from millrace.operators.vectors import as_array
+from millrace.operators.vectors import as_array, where_true
 from millrace.plan.expressions import Expression
 from millrace.plan.joining import Leaf
 from millrace.plan.levels import CAME
@@ -69,9 +69,7 @@ def truth(
     parameters: pa.RecordBatch | None = None,
 ) -> Bools:
     """Say for which rows a condition is true: neither false nor unknown."""
-    found = as_array(evaluate(condition, rows, functions, parameters), rows.num_rows)
-    mask: Bools = found.fill_null(False).to_numpy(zero_copy_only=False)
-    return mask
+    return where_true(evaluate(condition, rows, functions, parameters), rows.num_rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from millrace.operators.relational.intervals import (
 )
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.timed import Timed, concat_rows, rows_of, take_rows
-from millrace.operators.vectors import as_array
+from millrace.operators.vectors import as_array, where_true
 from millrace.plan.expressions import Expression
 
 PAIRS_AT_ONCE = 1 << 22
@@ -181,9 +181,7 @@ class InnerJoin:
 
 def true_rows(condition: Expression, timed: Timed, slab: Slab) -> Bools:
     """Say for which rows a condition is true: neither false nor unknown."""
-    truth = as_array(evaluate(condition, timed.rows, slab.functions), len(timed))
-    found: Bools = truth.fill_null(False).to_numpy(zero_copy_only=False)
-    return found
+    return where_true(evaluate(condition, timed.rows, slab.functions), len(timed))
 
 
 def _matches(left: Side, right: Side) -> tuple[Ints, Ints]:
