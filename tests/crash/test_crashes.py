@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from millrace.engine.settings import Settings
 from millrace.engine.streams import StreamSpec
 from millrace.failpoints import POINTS
 from millrace.testing.bag import Bag, bag
@@ -44,6 +46,9 @@ DISK_ERRORS = {"fail": ("files", "oversize"), "full": ("spread", "unmerged")}
 
 EPOCHS_AFTER = 1
 
+MOVING = {"merge.before", "merge.after", "snapshot.before", "snapshot.after"}
+FIRST = ("register", "publish")
+
 
 def passings(record: Record, point: str) -> list[tuple[int, int]]:
     """Choose passings of a point: the first, one in the middle, the last."""
@@ -69,10 +74,9 @@ def check_delivered(record: Record, process: Process, directory: Path) -> None:
 
 def check_happened(run: Disturbed, record: Record) -> None:
     """Check that crashes were no empty threat; some things may have become due in another epoch."""
-    moving = {"merge.before", "merge.after", "snapshot.before", "snapshot.after"}
     missed = [each.point for each in run.crashes if each.point not in run.happened]
-    assert set(missed) <= moving
-    assert set(run.happened) | moving >= set(record.passings)
+    assert set(missed) <= MOVING
+    assert set(run.happened) | MOVING >= set(record.passings)
     assert len(run.happened) > 0.9 * len(run.crashes)
 
 
@@ -180,6 +184,46 @@ def test_a_crash_in_every_epoch_changes_nothing(record: Record, places: Places) 
     assert not differences(contents(directory), record.delivered)
     check_sound(run.files)
     assert len(run.files.list("")) <= record.n_files + 20
+
+
+@pytest.mark.slow
+def test_a_crash_at_each_point_changes_nothing_of_alike_queries(places: Places) -> None:
+    """Joins, groups and ticks that run as one plan each; one fails. An epoch has many crashes."""
+    apart = Settings(shards=2, spread="always", families="always", backoff=0)
+    how = replace(configuration("resharded"), settings=(apart, replace(apart, shards=3)))
+    record = undisturbed(Scenario(SHORT, alike=True), how, places())
+    verdicts = [len(each["suspended"]) for each in record.after]
+    assert record.unreached <= set(HOPS)
+    assert max(verdicts) == 1
+
+    crashes, directory = each_point_once(record), places()
+    run = Disturbed(record, crashes, directory)
+    process = run.run()
+    process.close()
+
+    missed = {each.point for each in crashes} - {*run.happened}
+    assert missed <= {*MOVING, "collect.between"}
+    assert not differences(process.observe(), record.after[-1])
+    assert not differences(contents(directory), record.delivered)
+    check_sound(run.files)
+
+
+def each_point_once(record: Record) -> list[Crash]:
+    """Choose an epoch for each point, in which it is passed: the one with the fewest others."""
+    chosen: dict[int, list[str]] = {}
+    for point in sorted(record.passings, key=lambda each: len(record.passings[each])):
+        epochs = {at for at, _ in record.passings[point]}
+        best = min(sorted(epochs), key=lambda each: len(chosen.get(each, [])))
+        chosen.setdefault(best, []).append(point)
+    return [
+        Crash(epoch, point)
+        for epoch, points in sorted(chosen.items())
+        for point in sorted(points, key=_in_order)
+    ]
+
+
+def _in_order(point: str) -> tuple[bool, int]:
+    return not point.startswith(FIRST), POINTS.index(point)
 
 
 def one_crash_an_epoch(record: Record, action: str = "raise") -> list[Crash]:

@@ -25,6 +25,7 @@ from millrace.connectors.sinks import ParquetSink
 from millrace.connectors.sinks.sink import FANOUTS
 from millrace.engine import publication, registry
 from millrace.engine.decision import Identity
+from millrace.engine.hidden import is_hidden
 from millrace.engine.inprocess import InProcess
 from millrace.engine.registry_state import named_files
 from millrace.failpoints import InjectedCrash
@@ -111,7 +112,8 @@ class Process:
         streams, queries = self.scenario.streams(epoch), self.scenario.queries(epoch)
         kept, templates = self.scenario.retained(epoch), self.scenario.templates
         known = {*queries, *kept, *templates}
-        for name in [each for each in catalog.feeds if each not in known]:
+        told = [name for name in catalog.feeds if not is_hidden(name)]
+        for name in [each for each in told if each not in known]:
             session.change({"do": "drop feed", "name": name})
         for name in [each for each in catalog.streams if each not in streams]:
             session.drop_stream(name)

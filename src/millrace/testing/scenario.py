@@ -2,10 +2,10 @@
 
 Rows are late, without a time, NaN and NULL; they expire; one partition falls silent for a while.
 Queries come and go in every epoch, one under the same name again and again, one fails on a row and
-is suspended. One keeps its answers in one way after the other. The rows of a template are inserted,
-changed, paused, resumed and deleted, those of a table inserted, changed and deleted. A stream is
-dropped and declared anew. What an epoch holds depends on its number alone, so a run that was
-disturbed can be compared with one that was not.
+is suspended, and so is one of those that run as one plan. One keeps its answers in one way after
+the other. The rows of a template are inserted, changed, paused, resumed and deleted, those of a
+table inserted, changed and deleted. A stream is dropped and declared anew. What an epoch holds
+depends on its number alone, so a run that was disturbed can be compared with one that was not.
 """
 
 from __future__ import annotations
@@ -61,6 +61,16 @@ PLANS = {
     "limited": "SELECT k.at, l.least FROM kafka [RANGE 20 us] k, limits l "
     "WHERE k.tag = l.tag AND k.value > l.least",
 }
+ALIKE = {
+    "near": "SELECT ISTREAM(a.at, b.at AS other) FROM kafka [RANGE 1{n} us] a, "
+    "files [RANGE 25 us] b WHERE a.tag = b.tag AND a.at % 5 > {n}",
+    "ticks": "SELECT RSTREAM(tag, sum(at) AS n) EVERY 10 us FROM kafka [RANGE 30 us] "
+    "WHERE at % 9 > {n} GROUP BY tag",
+    "large": "SELECT sum(at + 4611686018427387904) AS n FROM kafka [RANGE 30 us] "
+    "WHERE part = 'a' AND at >= 28 AND at < 28 + {n} * {n}",
+}
+"""Queries of which several stand that differ in `n`; the last one fails if `n` is 2."""
+
 LIMITS, LIMIT_COLUMNS = "limits", "tag text, least double"
 """A table that queries read where plans stand."""
 
@@ -74,6 +84,8 @@ class Scenario:
     n_epochs: int = 29
     plans: bool = False
     """Whether queries that remember something stand too."""
+    alike: bool = False
+    """Whether some stand that differ in constants alone, and run as one plan."""
 
     @property
     def templates(self) -> dict[str, str]:
@@ -102,6 +114,7 @@ class Scenario:
         """Return the queries in force."""
         found: dict[str, Selection | str] = {
             **(PLANS if self.plans else {}),
+            **(self._alike(epoch) if self.alike else {}),
             "all": select("kafka"),
             "dear": select("kafka", "tag", "value", where=col("value") > 1.0),
             "filed": select("files", "at", where=(col("tag") == "x") | col("value").is_null()),
@@ -114,6 +127,11 @@ class Scenario:
         if epoch % 16 != 9:
             found["briefly"] = select("brief", "value")
         return found
+
+    def _alike(self, epoch: int) -> dict[str, str]:
+        """Return the queries in force that run as one plan: one of three is away in some epochs."""
+        there = [n for n in range(3) if (epoch + 4 * n) % 12 > 1]
+        return {f"{name}{n}": text.format(n=n) for name, text in ALIKE.items() for n in there}
 
     def retained(self, epoch: int) -> dict[str, tuple[str, dict[str, Any]]]:
         """Return queries whose answers are asked for later: a text, and how they are kept.
