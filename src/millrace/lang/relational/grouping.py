@@ -28,11 +28,15 @@ from millrace.schema import Column as Field
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What groups are made by: as it was written, and the column that it is of a group."""
+    """What groups are made by: as it was written, and the column that it is of a group.
+
+    One that asks subqueries is found again by `node`: each question has an answer of its own name.
+    """
 
     raw: Expression
     output: Output
     field: Field
+    node: exp.Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,11 @@ class Groups:
     def columns(self) -> frozenset[str]:
         """The keys that are columns, which a subquery may name."""
         return frozenset(each.raw.name for each in self.keys if isinstance(each.raw, Column))
+
+    @property
+    def asked(self) -> tuple[tuple[exp.Expr, str], ...]:
+        """The keys that ask subqueries, as they were written, and their columns."""
+        return tuple((each.node, each.output.name) for each in self.keys if each.node is not None)
 
     def over(self, raw: Expression) -> Expression:
         """Return an expression over the rows as one over the groups."""
@@ -84,13 +93,15 @@ def keys_of(
     for node in group.expressions:
         questions: list[Question] = []
         terms = Terms(env, frame, Place("GROUP BY", rows, questions))
-        raw = terms.expression(_meant(node, items, frame, env))
+        meant = _meant(node, items, frame, env)
+        raw = terms.expression(meant)
         rows = with_answers(rows, questions, env)
         env.pin(raw)
         value, found = env.settled(raw, rows)
         if repr(raw) not in keys:
             name = raw.name if isinstance(raw, Column) else env.made_up(node)
-            keys[repr(raw)] = Key(raw, Output(name, value), Field(name, found))
+            written = meant if questions else None
+            keys[repr(raw)] = Key(raw, Output(name, value), Field(name, found), written)
     return rows, tuple(keys.values())
 
 

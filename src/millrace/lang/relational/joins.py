@@ -8,14 +8,15 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from millrace.lang.refusals import only
+from millrace.lang.refusals import NOT_YET, only
 from millrace.lang.relational.context import Environment, Rows
 from millrace.lang.relational.frame import Frame, Merged
-from millrace.lang.relational.terms import Place, Terms
+from millrace.lang.relational.terms import Place, Question, Terms, asked, with_answers
 from millrace.lang.trees import span_of
-from millrace.plan.expressions import Both, Call, Column, Compare, Expression
+from millrace.plan.expressions import Both, Call, Column, Compare, Expression, walk
 from millrace.plan.nodes import Output
-from millrace.plan.relations import Join, JoinKind, Project
+from millrace.plan.relations import Filter, Join, JoinKind, Project
+from millrace.plan.scopes import free
 from millrace.schema import Column as Field
 
 Side: TypeAlias = tuple[Rows, Frame]
@@ -45,15 +46,56 @@ def joined(join: exp.Join, left: Side, right: Side, env: Environment) -> Side:
         left[1].merged + right[1].merged,
         env.outer,
     )
-    rows = Rows(left[0].plan, left[0].columns + right[0].columns)
     if using:
         return _using(kind, using, left, right, env)
-    condition = None
-    if on is not None:
-        raw = Terms(env, frame, Place("ON", rows, None)).expression(on)
-        condition = env.condition(raw, rows)
-    plan = Join(kind, left[0].plan, right[0].plan, condition)
-    return replace(rows, plan=plan), replace(frame, outer=None)
+    rows = _matched(kind, on, (left[0], right[0]), frame, env)
+    return rows, replace(frame, outer=None)
+
+
+def _matched(
+    kind: JoinKind, on: exp.Expr | None, sides: tuple[Rows, Rows], frame: Frame, env: Environment
+) -> Rows:
+    """Return the pairs for which a condition is true, and what an outer join keeps alone."""
+    rows = _pairs(kind, sides, None)
+    if on is None:
+        return rows
+    questions: list[Question] = []
+    raw = Terms(env, frame, Place("ON", rows, questions)).expression(on)
+    if questions and kind == "inner":  # they are asked of pairs, as in WHERE
+        rows = with_answers(rows, questions, env)
+        return replace(rows, plan=Filter(rows.plan, env.condition(raw, rows)))
+    for each in questions:
+        sides = _asked_of_side(kind, each, sides, env)
+    rows = _pairs(kind, sides, None)
+    return _pairs(kind, sides, env.condition(raw, rows))
+
+
+def _pairs(kind: JoinKind, sides: tuple[Rows, Rows], condition: Expression | None) -> Rows:
+    left, right = sides
+    return Rows(Join(kind, left.plan, right.plan, condition), left.columns + right.columns)
+
+
+def _asked_of_side(
+    kind: JoinKind, question: Question, sides: tuple[Rows, Rows], env: Environment
+) -> tuple[Rows, Rows]:
+    """Ask the rows of one side of an outer join, if the question is about no other ones."""
+    left, right = sides
+    operands = (
+        each.name for part in question.operands for each in walk(part) if isinstance(each, Column)
+    )
+    named = {*operands, *free(question.answer.plan, env.shared.declared)}
+    one, other = ({each.name for each in side.columns} & named for side in sides)
+    if not one:
+        return left, asked(right, question, env)
+    if not other:
+        return asked(left, question, env), right
+    raise env.text.fault(
+        question.node,
+        f"a subquery about both sides of a {kind.upper()} JOIN is not executed yet",
+        code=NOT_YET,
+        detail="It would be asked of every pair of rows before it is known which rows have none.",
+        hint="Write the inner join, and UNION ALL the rows for which NOT EXISTS (SELECT 1 ...).",
+    )
 
 
 def _kind(join: exp.Join, env: Environment) -> JoinKind:

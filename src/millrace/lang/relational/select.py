@@ -99,7 +99,8 @@ def _selected(
     calls = _group(select, items, stage)
     questions: list[Question] = []
     keys = None if stage.groups is None else stage.groups.columns
-    place = Place("the select list", stage.rows, questions, calls, keys)
+    known = () if stage.groups is None else stage.groups.asked
+    place = Place("the select list", stage.rows, questions, calls, keys, known)
     terms = Terms(env, frame, place)
     answered = selected(items, frame, terms, env)
     having = select.args.get("having")

@@ -55,15 +55,16 @@ class Aggregates(Protocol):
 class Place:
     """Where an expression stands: the clause, and what may stand in it.
 
-    `questions` collects the subqueries; without it there are none. `keys` makes them be about
-    groups: the columns that a correlated one may name.
+    `questions` collects the subqueries. `keys` makes them be about groups: the columns that a
+    correlated one may name. `known` are expressions that are columns of the groups already.
     """
 
     clause: str
     rows: Rows
-    questions: list[Question] | None = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
     aggregates: Aggregates | None = None
     keys: frozenset[str] | None = None
+    known: tuple[tuple[exp.Expr, str], ...] = ()
 
 
 class Terms(Translator):
@@ -76,6 +77,9 @@ class Terms(Translator):
 
     def expression(self, node: exp.Expr) -> Expression:
         """Translate one expression and everything below it."""
+        for known, column in self._place.known:
+            if known == node:
+                return self._noted(Column(column), node)
         asked = self._asked(node)
         if asked is not None:
             return self._noted(asked, node)
@@ -131,13 +135,6 @@ class Terms(Translator):
         operator: Comparison = "=",
     ) -> Expression:
         place = self._place
-        if place.questions is None:
-            raise self._fault(
-                query,
-                f"a subquery is not allowed in {place.clause}",
-                detail="It would be asked of every pair of rows.",
-                hint="Put it into WHERE.",
-            )
         frame = self._frame
         if place.keys is not None:
             frame = Frame(frame.source, frame.items, frame.merged, frame.outer, place.keys)
