@@ -51,8 +51,12 @@ SLOW_TESTS = {
         "unit/state/test_levels.py",
     )
 }
-# One process runs all tests of a file: they share what is made once. In these files it is what
-# the first parameter names that is shared: a configuration, or a way.
+# One process runs all tests with the Spark session of the tests, for to start one is dear.
+# These start their own.
+SPARK_SESSION = re.compile(r"tests/(?:spark/|slt/test_slt_spark.py)")
+OWN_SPARK = re.compile(r"tests/spark/test_(?:demo|run_command|serve|torture).py")
+# One process runs all tests of another file: they share what is made once. In these files it is
+# what the first parameter names that is shared: a configuration, or a way.
 PARTED = re.compile(
     r"(tests/(?:crash/test_crashes|slt/test_slt).py)::\w+(\[[a-z0-9-]+?(?=[]:]|-[a-z]+[].]))?"
 )
@@ -183,6 +187,8 @@ class SharedOut(LoadScopeScheduling):  # type: ignore[misc] # it has no types
 
     def _split_scope(self, nodeid: str) -> str:
         """Name what is given to one process as a whole."""
+        if SPARK_SESSION.match(nodeid) and not OWN_SPARK.match(nodeid):
+            return "spark"
         parted = PARTED.match(nodeid)
         return "".join(filter(None, parted.groups())) if parted else nodeid.partition("::")[0]
 

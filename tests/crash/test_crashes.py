@@ -36,7 +36,7 @@ UNREACHED = {"unmerged": {"merge.before", "merge.after"}}
 # Rows travel where plans stand and shards are apart. One configuration has plans in all of its
 # tests; for the others there is a short scenario.
 HOPS = ("hop.before", "hop.after")
-HOPPING = ("files", "spread", "oversize", "alternating")
+HOPPING = ("spread", "oversize")
 SHORT = 12
 
 # In these all three passings are tried, in the others one of them.
