@@ -140,6 +140,7 @@ CHANGEABLE = {
         Changeable("access", "choice", "how the index finds queries", ("auto", *sorted(METHODS))),
         Changeable("backoff", "duration", "the wait before the first retry after a failure"),
         Changeable("hops", "switch", "whether rows of plans that are registered now may travel"),
+        Changeable("bands", "switch", "whether band joins that are registered now are spread"),
         Changeable("again", "switch", "whether plans that are registered now read elements again"),
     )
 }

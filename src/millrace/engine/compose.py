@@ -74,6 +74,7 @@ def compose(
         facts={
             **_facts(manifest, catalog, decision, tallies),
             "reaches": _reaches(manifest, catalog, ordered),
+            "ranges": _ranges(manifest, catalog, decision),
             **_verdicts(manifest, suspended),
             "counts": _counts(manifest, tallies),
             "catalog": decision.catalog,
@@ -88,6 +89,12 @@ def _reaches(manifest: Manifest, catalog: Catalog, receipts: list[Receipt]) -> d
     for receipt in receipts:
         found |= {str(number): reach for number, reach in receipt.reaches.items()}
     return found
+
+
+def _ranges(manifest: Manifest, catalog: Catalog, decision: Decision) -> dict[str, Any]:
+    """Return the ranges of families, also of those that have no queries for a while."""
+    known = {**facts.ranges(manifest, catalog), **decision.ranges}
+    return {str(catalog.feeds[name].number): each for name, each in known.items()}
 
 
 def _ordered(receipts: list[Receipt]) -> list[Receipt]:

@@ -54,8 +54,9 @@ class Decision:
     `engine.births` spells them, and `quiet` their queries that are paused. `hops` is how often rows
     of plans travel between shards. `backfill` is what is answered of histories, by stream, and
     `warming` how plans catch up with theirs, as `engine.backfill` and `engine.warming` spell it;
-    `besides` are queries of families that run beside their plans, as `engine.beside` does. `memory`
-    is that of `engine.budget`, `narrow` whether joins are narrowed.
+    `besides` are queries of families that run beside their plans, as `engine.beside` does. `ranges`
+    are those of families' band joins, as `engine.laying` spells them. `memory` is that
+    of `engine.budget`, `narrow` whether joins are narrowed.
     """
 
     identity: Identity
@@ -88,6 +89,7 @@ class Decision:
     backfill: dict[str, Any] = field(default_factory=dict)
     warming: dict[str, Any] = field(default_factory=dict)
     besides: dict[str, Any] = field(default_factory=dict)
+    ranges: dict[str, Any] = field(default_factory=dict)
     hops: int = 0
     unordered: tuple[str, ...] = ()
     probe: bool = False
@@ -137,6 +139,7 @@ class Decision:
                 "backfill": spelt.get("backfill", {}),
                 "warming": spelt.get("warming", {}),
                 "besides": spelt.get("besides", {}),
+                "ranges": spelt.get("ranges", {}),
                 "held": {
                     store: tuple(map(Piece.from_json, pieces))
                     for store, pieces in spelt.get("held", {}).items()

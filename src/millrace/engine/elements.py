@@ -17,6 +17,7 @@ from millrace.engine.plan_stores import EPOCH, ElementStore, element_schema
 from millrace.engine.streams import StreamSpec
 from millrace.kernels.arrays import Bools, Hashes
 from millrace.operators.relational.slab import Elements
+from millrace.plan.bands import Laid
 from millrace.state.piece import Piece
 from millrace.state.root import Root
 from millrace.state.run import note_keys, read_due, read_keys, read_piece
@@ -24,9 +25,9 @@ from millrace.state.run import note_keys, read_due, read_keys, read_piece
 Range = tuple[int, int]
 
 
-def stored(rows: pa.Table, spec: StreamSpec, epoch: int) -> pa.Table:
+def stored(rows: pa.Table, spec: StreamSpec, laid: Laid | None, epoch: int) -> pa.Table:
     """Return rows of a stream, with keys and times, as they are stored."""
-    return with_epoch(rows, epoch).select(element_schema(spec).names)
+    return with_epoch(rows, epoch).select(element_schema(spec, laid).names)
 
 
 def with_epoch(rows: pa.Table, epoch: int) -> pa.Table:
@@ -93,13 +94,19 @@ class StoredElements:
 
     def _seen(self, stream: str, tables: Sequence[pa.Table]) -> pa.Table:
         """Leave out what came before the plan; give the rows of the stream, with their times."""
-        spec = self.catalog.stream(stream)
-        table = pa.concat_tables([element_schema(spec).empty_table(), *tables])
+        spec, laid = self.catalog.stream(stream), self.stores[stream].laid
+        table = pa.concat_tables([element_schema(spec, laid).empty_table(), *tables])
         if table.num_rows:
             seen = table.column(EPOCH).to_numpy() >= self.entered
             table = table if seen.all() else table.filter(pa.array(seen))
         stamps = table.column("_time").cast(spec.schema.type_of(spec.time))
-        return table.append_column(spec.time, stamps).select(["_time", EPOCH, *spec.schema.names])
+        names = ["_time", EPOCH, *spec.schema.names, *laid_names(laid)]
+        return table.append_column(spec.time, stamps).select(names)
+
+
+def laid_names(laid: Laid | None) -> list[str]:
+    """Return the columns that rows have where they are laid out over ranges."""
+    return [] if laid is None else [each.name for each in laid.columns]
 
 
 def _times(table: pa.Table) -> np.ndarray:

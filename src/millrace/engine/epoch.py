@@ -28,6 +28,7 @@ from millrace import failpoints
 from millrace.connectors.sinks.sink import FanOut
 from millrace.engine import facts
 from millrace.engine.backfill import Deciding
+from millrace.engine.band_ranges import BandRanges
 from millrace.engine.beside import Newborn
 from millrace.engine.budget import history_rows
 from millrace.engine.catalog import Catalog
@@ -101,6 +102,7 @@ class Engine:
         self._tidied = False  # whoever was here before may have died while tidying
         self.statistics: deque[EpochStatistics] = deque(maxlen=1_000)
         self.work = Works()
+        self._band_ranges = BandRanges(root)
         self.told: Callable[[Manifest], object] = lambda _: None  # who else hears of commits
         self.sysstream: SysStream | None = None
 
@@ -177,6 +179,7 @@ class Engine:
             held=together(self._held(catalog), sliced, warmth.held),
             backfill=backfill,
             warming=warming,
+            ranges=self._band_ranges.decided(self.manifest, catalog, births),
             entered=facts.entered(self.manifest, catalog),
             taken=facts.taken(self.manifest, catalog),
             earliest=facts.earliest(self.manifest, catalog),

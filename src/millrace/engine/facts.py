@@ -18,6 +18,7 @@ asked        the id that the next query gets: those below are known to backfill
 warming      number of a feed -> how its plan catches up with history, as `engine.warming` has it
 besides      number of a feed -> which of its queries run beside its plan, as `engine.beside` has it
 reaches      number of a feed -> how far back its plan reads elements, where its queries say so, us
+ranges       number of a feed -> the ranges of its family's band joins, as `engine.laying` has it
 suspended    query id -> why and since when it does not run
 query        Spark's id of the streaming query that this root belongs to
 digests      the last epochs with the digests of their inputs
@@ -90,6 +91,11 @@ def earliest(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
 def reaches(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
     """Return how far back plans read elements whose queries say so."""
     return _of_plans("reaches", manifest, catalog)
+
+
+def ranges(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:
+    """Return the ranges of families' band joins, as `engine.laying` spells them."""
+    return _of_plans("ranges", manifest, catalog)
 
 
 def warming(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The stores of plans: elements of streams, once for all plans, and what operators remember.
 
     elements/<stream>.<born>/<column>.<order>        state/<feed>.<number>/<operator>
+    elements/<stream>.<born>/<column>~<ranges>.<order>
 
 Elements are stored by the column that decides about their shard, for all plans that spread the
 stream so. Their order is by key and then by time if they are looked for by keys; else by bucket and
@@ -10,21 +11,29 @@ widest window reads it again.
     _key   _time   _epoch                   columns of the stream, but for its time
     hash           in which it has come
 
+Where joins by bands are spread, elements are stored by the range that they were sent to, and
+have that as a column (`engine.laying`); plans with the same ranges share them.
+
 A plan sees what has come since it is there, whatever others have left in the store.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
+from millrace.engine.laying import constant_ranges
 from millrace.engine.plans import compiled
 from millrace.operators.relational.events import DUE
 from millrace.operators.relational.state import state_schema
+from millrace.plan.bands import Laid
 from millrace.plan.placement import FIRST
+from millrace.schema import Schema
 from millrace.state.store_state import StoreSpec
 
 if TYPE_CHECKING:
@@ -46,6 +55,15 @@ class ElementStore:
     order: Literal["key", "time"]
     reach: int | None
     """0: they only wait for their time; None: they are read for ever."""
+    laid: Laid | None = None
+    """How elements are laid out over ranges, if they are."""
+    feed: str = ""
+    """Whose ranges those are."""
+
+    @property
+    def place(self) -> str | None:
+        """What decides about the shard of an element, in words."""
+        return self.column if self.laid is None else f"ranges of {self.laid.column}"
 
 
 def element_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[ElementStore]:
@@ -57,13 +75,27 @@ def element_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[ElementStore]:
         chosen = FIRST if feed.plan.columns is None else dict(feed.plan.columns)[name]
         column = None if chosen == FIRST else chosen
         order: Literal["key", "time"] = "key" if name in plan.rereading.keyed else "time"
-        store = f"elements/{name}.{spec.born}/{column or ''}.{order}"
-        yield ElementStore(store, name, column, order, plan.rereading.reaches.get(name, 0))
+        laid = next((each for each in feed.plan.laid if each.stream == name), None)
+        by = (column or "") if laid is None else f"{laid.column}{_ranges(feed, laid)}"
+        store = f"elements/{name}.{spec.born}/{by}.{order}"
+        reach = plan.rereading.reaches.get(name, 0)
+        yield ElementStore(store, name, column, order, reach, laid, feed.name)
 
 
-def element_schema(spec: StreamSpec) -> pa.Schema:
+def _ranges(feed: FeedSpec, laid: Laid) -> str:
+    """Name the ranges of a plan: by what they are, or if that may change, by the plan."""
+    assert feed.plan is not None, "only plans read elements"
+    if feed.plan.parameters is not None:
+        return f"~{feed.number}"
+    ranges = constant_ranges(feed.plan.laid)
+    spelt = json.dumps([ranges.width, ranges.n_slots, ranges.reaches.get(laid.stream), laid.anchor])
+    return f"~{hashlib.sha256(spelt.encode()).hexdigest()[:12]}"
+
+
+def element_schema(spec: StreamSpec, laid: Laid | None = None) -> pa.Schema:
     """Return the columns of stored elements."""
     columns = [each for each in spec.schema.to_arrow() if each.name != spec.time]
+    columns += [] if laid is None else [*Schema(laid.columns).to_arrow()]
     return state_schema(pa.schema([pa.field(EPOCH, pa.uint32()), *columns]))
 
 
@@ -94,7 +126,7 @@ def beside_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[tuple[str, Store
 def plan_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
     """Give every store that a feed's plan calls for."""
     for each in element_stores(feed, catalog):
-        yield each.name, StoreSpec(element_schema(catalog.stream(each.stream)))
+        yield each.name, StoreSpec(element_schema(catalog.stream(each.stream), each.laid))
     yield from state_stores(feed, catalog)
     yield from beside_stores(feed, catalog)
 

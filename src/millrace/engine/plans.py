@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from millrace.engine.parameters import parameter_schema
 from millrace.operators.relational.plan import Plan
+from millrace.plan.bands import Laid, laid_declared
 from millrace.plan.declared import Declared
 from millrace.plan.joining import Sharing
 from millrace.plan.levels import family_declared
@@ -57,6 +58,8 @@ class PlanSpec:
     """After how long an answer of a family does not depend on when its query was born."""
     sharing: Sharing | None = None
     """How all queries of a family are one join; None: the plan is joined with their table."""
+    laid: tuple[Laid, ...] = ()
+    """How rows of streams are laid out over ranges, if joins by bands are spread by these."""
 
     def to_json(self) -> dict[str, Any]:
         """Spell the plan as JSON."""
@@ -72,6 +75,7 @@ class PlanSpec:
             "parameters": self.parameters,
             "horizon": self.horizon,
             "sharing": None if self.sharing is None else astuple(self.sharing),
+            "laid": plan_to_json(self.laid),
         }
 
     @classmethod
@@ -90,6 +94,7 @@ class PlanSpec:
             parameters=None if spelt.get("parameters") is None else tuple(spelt["parameters"]),
             horizon=spelt.get("horizon"),
             sharing=None if spelt.get("sharing") is None else Sharing(*spelt["sharing"]),
+            laid=plan_from_json(spelt.get("laid", [])),
         )
 
     def of_member(self) -> Self:
@@ -125,6 +130,7 @@ def _compiled(
     declared = Declared(dict(schemas), dict(tables), functions)
     if plan.parameters is not None and plan.sharing is None:
         declared = family_declared(declared, plan.parameter_types)
+    declared = laid_declared(declared, plan.laid)
     columns = None if plan.columns is None else dict(plan.columns)
     return Plan(
         plan.told,

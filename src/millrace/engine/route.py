@@ -32,6 +32,7 @@ from millrace.engine.chunk import Chunk
 from millrace.engine.decision import Decision
 from millrace.engine.gathering import Gathering
 from millrace.engine.lateness import Lateness
+from millrace.engine.laying import Ranges, laid_out, ranges_of
 from millrace.engine.outgoing import Outgoing
 from millrace.engine.plan_stores import readers_of
 from millrace.engine.row_ids import require_task
@@ -75,7 +76,7 @@ class Router:
         task: int,
         functions: Mapping[str, Function],
     ) -> None:
-        self.spec = spec
+        self.spec, self._catalog, self._decision = spec, catalog, decision
         self._lateness = Lateness(spec, decision)
         self._outgoing = Outgoing(spec, task, decision)
         sources = sources_of(root, catalog, decision, spec.name)
@@ -162,16 +163,23 @@ class Router:
             earliest = least if known is None else min(least, known)
             self._tally = replace(self._tally, earliest=earliest)
         for name, store in self._readers.items():
-            keys = np.zeros(rows.num_rows, np.uint64)
+            given, when = rows, times
+            if store.laid is not None:
+                given, at = laid_out(rows, store.laid, self._ranges(store.feed))
+                when = times[at]
+            keys = np.zeros(given.num_rows, np.uint64)
             if store.column is not None:
-                keys = hash_columns(rows, [store.column])
+                keys = hash_columns(given, [store.column])
             if store.order == "time":
                 keys &= ~LESSER_BITS
-            self._outgoing.add_rows(rows, keys, times, kinds.INPUT, name)
+            self._outgoing.add_rows(given, keys, when, kinds.INPUT, name)
         if self.spec.retain is None:
             return
         keys = hash_columns(rows, self.spec.key or (self.spec.time,))
         self._outgoing.add_rows(rows, keys, times, kinds.ROWS, rows_store(self.spec))
+
+    def _ranges(self, feed: str) -> Ranges:
+        return ranges_of(self._catalog.feeds[feed], self._decision.ranges)
 
     def _count(self, arrived: Arrived, n_late: int) -> None:
         rejected = arrived.rejects.num_rows if arrived.rejects is not None else 0

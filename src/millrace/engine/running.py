@@ -32,9 +32,16 @@ from millrace.engine.decision import Decision
 from millrace.engine.elements import StoredElements, as_elements, stored, with_epoch
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.heard import Heard
+from millrace.engine.laying import ranges_of
 from millrace.engine.left_out import code_of, culprits, left_out
 from millrace.engine.members import Marked, StandingMembers, marked
-from millrace.engine.plan_stores import EPOCH, beside_prefix, element_stores, state_prefix
+from millrace.engine.plan_stores import (
+    EPOCH,
+    ElementStore,
+    beside_prefix,
+    element_stores,
+    state_prefix,
+)
 from millrace.engine.plans import CHANGE, compiled, ordered_sources
 from millrace.engine.progress import Progress, earliest, frontier
 from millrace.engine.run_state import RunState
@@ -150,7 +157,7 @@ class Running:
         """Move all plans on; `arrived` are the new rows by store, or by the hop they have made."""
         moved = Moved()
         KEPT.fit(kept_between_epochs(self.decision.memory))
-        kept: dict[tuple[str, str], int] = {}
+        kept: dict[str, tuple[int, ElementStore]] = {}
         for name, (qid, begin, begun) in self.decision.plans.items():
             feed = self.catalog.feeds[name]
             if qid in self.decision.suspended or not self._runs(feed):
@@ -158,8 +165,8 @@ class Running:
             end = frontier(feed, progress.marks)
             for store in element_stores(feed, self.catalog):
                 needed = NEVER if end is None or store.reach is None else end - store.reach
-                place = store.name, store.stream
-                kept[place] = min(needed, kept.get(place, needed))
+                known, _ = kept.get(store.name, (needed, store))
+                kept[store.name] = min(needed, known), store
             first = earliest(feed, self.decision, progress.earliest)
             births = None
             if name in self.decision.births:
@@ -173,11 +180,11 @@ class Running:
             self._alone(feed, since, end, arrived, moved)
             if beside is not None:
                 self._alone(feed, *beside, arrived, moved)
-        for (name, stream), needed in kept.items():
+        for name, (needed, store) in kept.items():
             if name in arrived:
-                rows, spec = arrived[name], self.catalog.stream(stream)
+                rows, spec = arrived[name], self.catalog.stream(store.stream)
                 rows = rows.filter(pa.array(rows.column("_time").to_numpy() >= needed))
-                moved.add(name, stored(rows, spec, self.decision.identity.epoch))
+                moved.add(name, stored(rows, spec, store.laid, self.decision.identity.epoch))
         return moved
 
     def _warming(self, feed: FeedSpec) -> Warming | None:
@@ -326,7 +333,8 @@ class Running:
         if warming is not None:  # what is before the limit is in the history
             store, begin = past.stores[stream], max(past.begin, min(warming.limit, end))
             read = self.root, self.decision.held, spec, store
-            parts = [past_rows(*read, past.keys, (past.begin, begin))]
+            ranges = None if store.laid is None else ranges_of(feed, self.decision.ranges)
+            parts = [past_rows(*read, ranges, past.keys, (past.begin, begin))]
             table = pa.concat_tables([*parts, replace(past, begin=begin).waiting(stream, end)])
         else:
             table = past.waiting(stream, end)

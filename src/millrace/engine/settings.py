@@ -31,6 +31,10 @@ class Settings:
     hops
         Whether rows of plans may travel between shards; without that, a plan that no column can
         spread runs in one shard. It is for plans that are registered.
+    bands
+        Whether joins by how far apart numbers are, and by nothing equal, are spread by ranges of
+        these numbers, to whose neighbours rows are copied; without it they run in one shard. It is
+        for plans that are registered.
     merging
         Whether runs are merged; without it answers are the same and reading is slower.
     merge_at_start
@@ -87,6 +91,7 @@ class Settings:
     spread: Spread = "auto"
     dealing: bool = True
     hops: bool = True
+    bands: bool = True
     merging: bool = True
     merge_at_start: bool = False
     target: int = SECOND

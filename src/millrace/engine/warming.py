@@ -32,7 +32,9 @@ from millrace.engine.backfill import times_since
 from millrace.engine.beside import Beside, begins_at
 from millrace.engine.births import Births
 from millrace.engine.catalog import Catalog
+from millrace.engine.elements import laid_names
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.laying import Ranges, laid_out
 from millrace.engine.plan_stores import EPOCH, ElementStore
 from millrace.engine.progress import frontier
 from millrace.engine.stores import rows_store
@@ -243,6 +245,7 @@ def past_rows(
     held: Mapping[str, tuple[Piece, ...]],
     spec: StreamSpec,
     store: ElementStore,
+    ranges: Ranges | None,
     keys: Range,
     times: Range,
 ) -> pa.Table:
@@ -256,10 +259,15 @@ def past_rows(
     pieces = () if elsewhere else held.get(rows_store(spec), ())
     parts = (read_piece(root, piece, times=times, columns=names).select(names) for piece in pieces)
     table = pa.concat_tables([empty, *parts]).combine_chunks()
+    if store.laid is not None and ranges is not None:
+        some = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+        batch, _ = laid_out(some[0], store.laid, ranges)
+        table = pa.Table.from_batches([batch])
     if store.column is not None and table.num_rows:
         [batch] = table.to_batches()
         hashes = hash_columns(batch.drop_columns([TIME]), [store.column])
         mine = (hashes >= np.uint64(keys[0])) & (hashes <= np.uint64(keys[1] - 1))
         table = table.filter(pa.array(mine))
     epochs = pa.array(np.zeros(table.num_rows, np.uint32))
-    return table.append_column(EPOCH, epochs).select([TIME, EPOCH, *spec.schema.names])
+    names = [TIME, EPOCH, *spec.schema.names, *laid_names(store.laid)]
+    return table.append_column(EPOCH, epochs).select(names)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, get_args
 
+from millrace.plan.bands import Laid, Step
 from millrace.plan.expressions import Expression
 from millrace.plan.nodes import Output
 from millrace.plan.relations import Aggregate, Order, Relation, Stream, Window
@@ -16,7 +17,10 @@ from millrace.plan.spelling import from_json, to_json
 
 _NODES: dict[str, type[Any]] = {
     each.__name__: each
-    for each in (*get_args(Relation), *get_args(Stream), Window, Aggregate, Order, Output)
+    for each in (
+        *(*get_args(Relation), *get_args(Stream), Window, Aggregate, Order, Output),
+        *(Laid, Step),
+    )
 }
 _EXPRESSIONS = get_args(Expression)
 

@@ -83,7 +83,7 @@ def family_feed(kin: Kin, alone: PlanSpec, session: Session) -> FeedSpec | None:
         return None  # together they would remember every row of a stream
     assert feed.plan is not None, "a family has a plan"
     ageing = feed.plan.sharing is not None or feed.plan.horizon is not None
-    spread = feed.plan.columns is not None or alone.columns is None
+    spread = feed.plan.columns is not None or alone.columns is None or bool(alone.laid)
     return replace(feed, keep=0) if ageing and spread else None
 
 

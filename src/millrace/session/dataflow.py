@@ -207,7 +207,7 @@ class Dataflow:
         stores = {each.stream: each for each in element_stores(feed, catalog)}
         for each in stores.values():
             n_rows, n_bytes = held(engine.manifest, each.name)
-            order = f" by {each.column}" if each.column and each.order == "key" else " by time"
+            order = f" by {each.place}" if each.place and each.order == "key" else " by time"
             label = f"rows of {each.stream}{order}"
             store = drawn.node(
                 f"store:{each.name}", "store", label, rows=n_rows, bytes=n_bytes, readers=0

@@ -38,7 +38,7 @@ def sharing_lines(session: Session, feed: FeedSpec, parameters: str) -> Iterator
     """Yield what the join of a family is made of, with whom it shares that, and how it finds."""
     yield f"joined   once for all of them; each query is a row of parameters: {parameters}"
     for store in element_stores(feed, session.engine.registry.catalog):
-        by = "time" if store.column is None else store.column
+        by = "time" if store.place is None else store.place
         others = _readers(session, store.name) - 1
         yield f"stem     {store.stream} by {by}, shared with {others:,} other plan" + (
             "" if others == 1 else "s"

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.plans import CHANGE, PlanSpec
 from millrace.errors import MillraceError
+from millrace.plan.bands import CELL, laid_declared
 from millrace.plan.bounds import growths
 from millrace.plan.declared import Declared
 from millrace.plan.gathering import why_gathered
@@ -22,6 +23,7 @@ from millrace.plan.placement import EVERYWHERE, FIRST, Placing
 from millrace.plan.relations import Relation, StreamOf
 from millrace.plan.tree import tree
 from millrace.session.alike import kin_of
+from millrace.session.band_explanation import range_line
 from millrace.session.family_explanation import sharing_lines
 from millrace.session.pane_explanation import pane_lines
 from millrace.session.plan_stores import store_lines
@@ -81,6 +83,8 @@ def _lines(
     if analyze:
         yield from _measured(session, runner)
     yield f"runs     {_place(session, runner.plan)}"
+    if runner.plan.laid:
+        yield f"ranges   {range_line(session, runner)}"
     yield from _hops(session, feed.plan)
     for name in feed.plan.tables:
         yield f"table    {name}: its changes take effect where a slab begins"
@@ -165,6 +169,7 @@ def _answers(feed: FeedSpec) -> str:
 def _place(session: Session, plan: PlanSpec) -> str:
     if plan.columns is not None:
         special = {EVERYWHERE: "everywhere", FIRST: "in the first shard"}
+        special |= {CELL: "by ranges"}
         spread = ", ".join(
             f"{name} {special.get(column, f'by {column}')}" for name, column in plan.columns
         )
@@ -175,7 +180,7 @@ def _place(session: Session, plan: PlanSpec) -> str:
 
 def _declared(session: Session, plan: PlanSpec) -> Declared:
     """Return what a plan may name."""
-    declared = declared_in(session)
+    declared = laid_declared(declared_in(session), plan.laid)
     if plan.parameters is None or plan.sharing is not None:
         return declared
     return family_declared(declared, plan.parameter_types)

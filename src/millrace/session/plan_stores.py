@@ -99,7 +99,7 @@ def _stores(session: Session, feed: FeedSpec) -> Iterator[Store]:
     rates, manifest = measured_rates(session.statistics()), session.engine.manifest
     catalog = session.engine.registry.catalog
     for each in element_stores(feed, catalog):
-        width = row_bytes(element_schema(catalog.stream(each.stream)))
+        width = row_bytes(element_schema(catalog.stream(each.stream), each.laid))
         reach = each.reach
         if reach is None:  # queries say how far back it is, if there are some
             reach = facts.reaches(manifest, catalog).get(feed.name)

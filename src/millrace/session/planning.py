@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -17,7 +16,6 @@ from millrace.plan.declared import Declared
 from millrace.plan.expressions import Call, walk
 from millrace.plan.families import Families
 from millrace.plan.family_bounds import horizon, remembered_rows
-from millrace.plan.joining import Sharing, joining
 from millrace.plan.levels import family_declared
 from millrace.plan.nodes import Selection
 from millrace.plan.outline import outline
@@ -26,9 +24,9 @@ from millrace.plan.push import Pushing
 from millrace.plan.relation_types import relation_schema
 from millrace.plan.relations import Relation, Source, Stream, StreamOf, Table, Windowed
 from millrace.plan.scopes import expressions_within, relations_in
-from millrace.plan.stages import Staging
 from millrace.plan.unnest import Unnesting
 from millrace.schema import type_name
+from millrace.session.spreading import Spread, in_stages, shared_join
 from millrace.session.standing_views import standing_views
 
 if TYPE_CHECKING:
@@ -79,7 +77,8 @@ def planned_feed(
     functions, lasting = tuple(_functions(streams[0].relation, declared)), None
     shared = None
     if parameters is not None and again and (kind == "family" or _only_comes(streams)):
-        shared = _shared(streams, session, declared)
+        settings = session.engine.settings
+        shared = shared_join(streams, declared, times_in(session), settings)
     if parameters is not None:
         lasting = horizon(streams[0].relation)
     if parameters is not None and shared is None:
@@ -90,44 +89,27 @@ def planned_feed(
         endless = [] if unbounded else [*remembered_rows(streams[0])]
         if endless:
             raise _unbounded(f'A template remembers every row of "{endless[0]}"', endless[0])
-    columns = Placing(declared).columns(streams[0]) if shared is None else shared[1]
-    hops = 0
-    staged = session.engine.settings.hops and columns is None and parameters is None
-    way = Staging(declared).cut(streams[0].relation) if staged else None
-    if way is not None:
-        columns, hops = way.spread.columns(), way.number
-        streams = tuple(replace(each, relation=way.node) for each in streams)
+    spread = Spread(streams, Placing(declared).columns(streams[0])) if shared is None else shared[1]
+    if spread.columns is None and parameters is None:
+        spread = in_stages(streams, declared, session.engine.settings)
     spec = PlanSpec(
-        streams,
+        spread.streams,
         sources,
-        None if columns is None else tuple(sorted(columns.items())),
+        None if spread.columns is None else tuple(sorted(spread.columns.items())),
         functions,
         tables,
         again=again and (shared is not None or parameters is None),
         panes="never" if historic else session.engine.settings.panes,
-        hops=hops,
+        hops=spread.hops,
         parameters=None if parameters is None else tuple(parameters.values()),
         horizon=lasting,
         sharing=None if shared is None else shared[0],
+        laid=spread.laid,
     )
     text = asked if isinstance(asked, str) else outline(asked)
     named = tuple((parameters or {}).items())
     kind = "query" if parameters is None else kind
     return FeedSpec(name, sources[0], answer, kind, named, text=text, plan=spec)
-
-
-def _shared(
-    streams: Sequence[StreamOf], session: Session, declared: Declared
-) -> tuple[Sharing, dict[str, str] | None] | None:
-    """Return how all queries of a family are one join, and spread, if they are."""
-    settings = session.engine.settings
-    if not settings.sharing:
-        return None
-    found = joining(streams[0], declared)
-    if found is None:
-        return None
-    sharing = Sharing.of(found, times_in(session), settings.strategy, sets=settings.sets)
-    return sharing, sharing.columns(streams[0], declared)
 
 
 def _only_comes(streams: Sequence[StreamOf]) -> bool:

@@ -45,6 +45,7 @@ _HOT = Settings(
     backoff=0,
 )
 _TOGETHER = Settings(shards=2, spread="always", families="always", backoff=0)
+_BANDS_TOGETHER = Settings(shards=2, spread="always", bands=False, backoff=0)
 _GATHERED = Settings(shards=2, spread="always", hops=False, backoff=0)
 
 
@@ -132,6 +133,7 @@ WAYS = (
     Way("unshared-joins", _APART, cut="random", selections=False),
     Way("hotspots", _HOT, cut="random", selections=False),
     Way("families", _TOGETHER, cut="random", n_tasks=2, selections=False),
+    Way("no-ranges", _BANDS_TOGETHER, cut="random", n_tasks=2, selections=False),
     Way("no-hops", _GATHERED, cut="random", n_tasks=2, selections=False),
     *(_forced(access) for access in METHODS),
     *(_sharded(n_shards) for n_shards in (1, 2, 4)),
@@ -163,5 +165,12 @@ SPARK_WAYS = (
     _on_spark(2, "cql/joins/", "cql/subqueries/", kind="plans-", dealing=False),
     _on_spark(4, "papers/", "cql/groups/", kind="plans-"),
     _on_spark(2, "cql/tables/", "cql/families/[a-n]", "cql/hops/", kind="families-"),
-    _on_spark(4, "cql/families/[o-z]", "cql/tables/[c-f]", "cql/sets/", kind="families-"),
+    _on_spark(
+        4,
+        "cql/families/[o-v]",
+        "cql/families/win",
+        "cql/tables/[c-f]",
+        "cql/sets/",
+        kind="families-",
+    ),
 )

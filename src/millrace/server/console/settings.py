@@ -24,6 +24,7 @@ NAMES = {
     "access": "Access method",
     "backoff": "Backoff",
     "hops": "Hops of new plans",
+    "bands": "New band joins by ranges",
     "again": "New plans read again",
 }
 POLICIES = {
