@@ -264,18 +264,21 @@ class _Line:
             for each, path in zip(self.cluster.leaves, self.paths, strict=True)
         )
         found: Relation = Filter(source, Column(home)) if marked else source
-        return _above(leaf, source, found, Output(cell, Column(cell))), cell
+        # A view that is read twice has one alias, and gives its columns two names.
+        return _passed_on(leaf, source, (found, cell), f"{cell}{at}")
 
 
-def _above(node: Relation, source: Windowed, found: Relation, cell: Output) -> Relation:
-    """Return what is above a window, over another relation, with one more column."""
+def _passed_on(
+    node: Relation, source: Windowed, found: tuple[Relation, str], name: str
+) -> tuple[Relation, str]:
+    """Return what is above a window, over another relation, and what it calls a column of that."""
     if node == source:
         return found
     assert isinstance(node, Filter | Project), "a leaf selects and computes"
-    given = _above(node.input, source, found, cell)
+    given, column = _passed_on(node.input, source, found, name)
     if isinstance(node, Project):
-        return Project(given, (*node.outputs, cell))
-    return replace(node, input=given)
+        return Project(given, (*node.outputs, Output(name, Column(column)))), name
+    return replace(node, input=given), column
 
 
 @dataclass(frozen=True, slots=True)

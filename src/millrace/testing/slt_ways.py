@@ -133,7 +133,7 @@ WAYS = (
     Way("unshared-joins", _APART, cut="random", selections=False),
     Way("hotspots", _HOT, cut="random", selections=False),
     Way("families", _TOGETHER, cut="random", n_tasks=2, selections=False),
-    Way("no-ranges", _BANDS_TOGETHER, cut="random", n_tasks=2, selections=False),
+    Way("one-range", _BANDS_TOGETHER, cut="random", n_tasks=2, selections=False),
     Way("no-hops", _GATHERED, cut="random", n_tasks=2, selections=False),
     *(_forced(access) for access in METHODS),
     *(_sharded(n_shards) for n_shards in (1, 2, 4)),
