@@ -29,7 +29,10 @@ RESERVED = frozenset(_RESERVED.split())
 """Words that stand for a name only in double quotes."""
 
 _AFTER_DURATION = {"SLIDE", "DELAY", "RETAIN", "IDLE", "KEY", "JSON", "TIMESTAMP", "PARTITION BY"}
-CONSTANT = "It is the same for all queries of a template: write a constant."
+CONSTANT = (
+    "One plan runs all queries of a template, and this is part of the plan. Write a constant, and "
+    "a template for each that is needed."
+)
 """The hint where a parameter cannot stand."""
 _NO_WORDS = {TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.HEX_STRING}
 
@@ -164,9 +167,9 @@ class Cursor:
         if number and not terms and ticks and number.isdecimal():
             return int(number)
         if not terms or number:
-            example = f'Write a number and a unit, such as "{print_duration(10_000_000)}".'
             if self.word() == ":":
-                example = CONSTANT
+                self.fail(f"{what} takes no parameter here", hint=CONSTANT, code="CQL013")
+            example = f'Write a number and a unit, such as "{print_duration(10_000_000)}".'
             span = self._span_since(first) if self.index > first else self.span
             self.fail(f"{what} must be a duration", span=span, hint=example, code="CQL013")
         return self._micros(" ".join(terms), first)

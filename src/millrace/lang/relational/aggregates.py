@@ -59,6 +59,7 @@ _KINDS: dict[str, AggregateKind] = {
 _PERCENTILES = (
     "percentile_cont", "percentile_disc", "quantile", "quantile_cont", "quantile_disc",
 )  # fmt: skip
+_DISTINCT_ROWS = "Count the rows of a query: SELECT count(*) FROM (SELECT DISTINCT a, b FROM ...)."
 _OF_CONDITIONS = ("bool_and", "bool_or", "every")
 _ORDERED = ("first", "last", "min_by", "arg_min", "max_by", "arg_max")
 _SEPARATED = ("string_agg", "group_concat", "listagg")
@@ -172,8 +173,10 @@ class Calls:
 
     def _of_one(self, call: _Call, made: Aggregate) -> tuple[Aggregate, pa.DataType]:
         """Return an aggregate of one value of each row."""
-        if len(call.arguments) != 1:
-            raise self._fault(call.node, f"{call.name} takes one value", code="CQL032")
+        if len(call.arguments) != 1 or isinstance(call.arguments[0], exp.Tuple):
+            hint = _DISTINCT_ROWS if call.name == "count" and call.distinct else ""
+            message = f"{call.name} takes one value"
+            raise self._fault(call.node, message, code="CQL032", hint=hint)
         operand = call.arguments[0]
         if isinstance(operand, exp.Star):
             if call.name != "count" or call.distinct:
@@ -185,7 +188,8 @@ class Calls:
                 raise self._fault(call.node, "count_if has no FILTER", hint=hint)
             return replace(made, where=self._condition(operand)), pa.int64()
         if call.distinct and made.kind == "mode":
-            raise self._fault(call.node, "mode has no DISTINCT", code="CQL032")
+            hint = "Of values that are there once each it is the least: write min(x)."
+            raise self._fault(call.node, "mode has no DISTINCT", code="CQL032", hint=hint)
         distinct = call.distinct and made.kind not in ("min", "max", "bit_and", "bit_or")
         value, given = self._value(operand)
         made = replace(made, operand=value, distinct=distinct)
@@ -235,7 +239,11 @@ class Calls:
 
     def _percentile(self, call: _Call, made: Aggregate) -> tuple[Aggregate, pa.DataType]:
         if call.distinct:
-            raise self._fault(call.node, f"{call.name} has no DISTINCT", code="CQL032")
+            message, hint = (
+                f"{call.name} has no DISTINCT",
+                "Take it of (SELECT DISTINCT x FROM ...).",
+            )
+            raise self._fault(call.node, message, code="CQL032", hint=hint)
         arguments, descending = list(call.arguments), False
         if call.name == "median":
             arguments.append(exp.Literal.number("0.5"))
@@ -267,7 +275,8 @@ class Calls:
 
     def _ordered(self, call: _Call, made: Aggregate) -> tuple[Aggregate, pa.DataType]:
         if call.distinct:
-            raise self._fault(call.node, f"{call.name} has no DISTINCT", code="CQL032")
+            message, hint = f"{call.name} has no DISTINCT", "Leave it out: the value is the same."
+            raise self._fault(call.node, message, code="CQL032", hint=hint)
         timed = call.name == made.kind
         if len(call.arguments) not in ((1, 2) if timed else (2,)):
             message = f"{call.name} takes a value and {'a time' if timed else 'what it is by'}"

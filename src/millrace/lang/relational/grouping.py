@@ -6,7 +6,7 @@ an aggregate is its own column, and any other column of the rows is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -90,7 +90,7 @@ def keys_of(
         raise env.text.fault(span, "GROUP BY ALL is not part of CQL", code="CQL050", hint=hint)
     only(group, env.text.source, "expressions")
     keys: dict[str, Key] = {}
-    for node in group.expressions:
+    for node in _elements(group):
         questions: list[Question] = []
         terms = Terms(env, frame, Place("GROUP BY", rows, questions))
         meant = _meant(node, items, frame, env)
@@ -103,6 +103,12 @@ def keys_of(
             written = meant if questions else None
             keys[repr(raw)] = Key(raw, Output(name, value), Field(name, found), written)
     return rows, tuple(keys.values())
+
+
+def _elements(group: exp.Group) -> Iterator[exp.Expr]:
+    """Yield what GROUP BY names; brackets change nothing, and () is the group of all rows."""
+    for each in group.expressions:
+        yield from each.expressions if isinstance(each, exp.Tuple) else (each,)
 
 
 def _meant(node: exp.Expr, items: Sequence[exp.Expr], frame: Frame, env: Environment) -> exp.Expr:

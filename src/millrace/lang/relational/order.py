@@ -103,9 +103,10 @@ def cut(query: exp.Expr, rows: Rows, ordered: Ordering, env: Environment) -> Row
 
 def _count(clause: exp.Expr, word: str, least: int, env: Environment) -> int:
     node = clause.args["expression"]
+    if isinstance(node, exp.Placeholder):
+        raise env.text.fault(node, f"{word} takes no parameter", code="CQL014", hint=CONSTANT)
     plain = isinstance(node, exp.Literal) and not node.is_string and node.this.isdecimal()
     if not plain or not least <= int(node.this) < 2**63:
         message = f"{word} must be a whole number of at least {least}"
-        hint = CONSTANT if isinstance(node, exp.Placeholder) else ""
-        raise env.text.fault(node, message, code="CQL014", hint=hint)
+        raise env.text.fault(node, message, code="CQL014")
     return int(node.this)
