@@ -28,6 +28,8 @@ _VALUES = (
     exp.Literal, exp.HexString, exp.Boolean, exp.Null, exp.Interval, exp.Tuple, exp.Paren,
     exp.Anonymous, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Bracket, exp.Neg,
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe,
+    exp.Pow, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseNot, exp.BitwiseLeftShift,
+    exp.BitwiseRightShift,
 )  # fmt: skip
 _CONDITIONS = (
     exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is,

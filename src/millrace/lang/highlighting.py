@@ -40,17 +40,18 @@ _UNITS = """
     DAYS WEEK WEEKS MONTH MONTHS YEAR YEARS
 """
 _FUNCTIONS = """
-    abs acos any_value arg_max arg_min array_agg asin atan atan2 avg bit_and bit_or bit_xor bool_and
-    bool_or ceil ceiling char_length coalesce concat concat_ws contains corr cos count count_if
-    covar_pop covar_samp date_add date_diff date_part date_trunc dateadd datediff day dayname
-    dayofweek dayofyear degrees ends_with epoch epoch_ms every exp first floor greatest group_concat
-    hour if ifnull iif instr is_nan isodow last last_day least left length listagg ln log10 log2
-    lower lpad ltrim make_date max max_by median min min_by minute mod mode month monthname nullif
-    nvl percentile_cont percentile_disc position pow power quantile quantile_cont quantile_disc
-    quarter radians regexp_extract regexp_like regexp_matches regexp_replace repeat replace reverse
-    right round rpad rtrim second sign sin split_part sqrt starts_with stddev stddev_pop stddev_samp
-    strftime string_agg strpos substr substring sum tan time_bucket to_timestamp trim trunc upper
-    var_pop var_samp variance week year
+    abs acos any_value arg_max arg_min array_agg ascii asin atan atan2 avg bit_and bit_or bit_xor
+    bitand bitnot bitor bitshiftleft bitshiftright bool_and bool_or cbrt ceil ceiling char_length
+    chr coalesce concat concat_ws contains corr cos count count_if covar_pop covar_samp date_add
+    date_diff date_part date_trunc dateadd datediff day dayname dayofweek dayofyear degrees
+    ends_with epoch epoch_ms every exp first floor greatest group_concat hour if ifnull iif initcap
+    instr is_nan isodow last last_day least left length listagg ln log log10 log2 lower lpad ltrim
+    make_date max max_by md5 median microsecond millisecond min min_by minute mod mode month
+    monthname nullif nvl octet_length percentile_cont percentile_disc pi position pow power quantile
+    quantile_cont quantile_disc quarter radians regexp_extract regexp_like regexp_matches
+    regexp_replace repeat replace reverse right round rpad rtrim second sign sin split_part sqrt
+    starts_with stddev stddev_pop stddev_samp strftime string_agg strpos substr substring sum tan
+    time_bucket to_timestamp translate trim trunc upper var_pop var_samp variance week xor year
 """
 
 KEYWORDS = frozenset(_KEYWORDS.split())

@@ -33,6 +33,7 @@ STREAMS = ("ISTREAM", "DSTREAM", "RSTREAM")
 _CASTS = ("CAST", "TRY_CAST")
 _TRIMS = {"BOTH": "TRIM", "LEADING": "LTRIM", "TRAILING": "RTRIM"}
 _CONSTANTS = (TokenType.STRING, TokenType.NUMBER, TokenType.HEX_STRING)
+_SIGNS = (TokenType.PLUS, TokenType.DASH, TokenType.NOT)
 _NO_TOKEN = Token(TokenType.SENTINEL, "")
 
 
@@ -60,6 +61,15 @@ class CqlParser(Parser):
         "SUBSTRING": lambda self: self._parse_worded_call("SUBSTRING", "FROM", "FOR"),
         "POSITION": lambda self: self._parse_position_call(),
         "TRIM": lambda self: self._parse_trim_call(),
+    }
+    BITWISE: ClassVar = {
+        TokenType.AMP: exp.BitwiseAnd,
+        TokenType.PIPE: exp.BitwiseOr,
+    }
+    EXPONENT: ClassVar = {TokenType.CARET: exp.Pow}
+    UNARY_PARSERS: ClassVar = {
+        **{each: Parser.UNARY_PARSERS[each] for each in _SIGNS},
+        TokenType.RLIKE: lambda self: self._parse_inverted(),
     }
     NO_PAREN_FUNCTION_PARSERS: ClassVar = {"CASE": lambda self: self._parse_case()}
     NO_PAREN_FUNCTIONS: ClassVar = {
@@ -230,6 +240,13 @@ class CqlParser(Parser):
         if found is None:
             self._refuse("something is missing here", self._curr)
         return found
+
+    def _parse_inverted(self) -> exp.Expr:
+        """Read `~ a`; between two operands `~` matches a regular expression."""
+        sign = self._prev
+        if sign.text != "~":
+            self._refuse("something is missing here", sign)
+        return mark(exp.BitwiseNot(this=self._present(self._parse_unary())), sign, self._prev)
 
     # ---- less lenient ---------------------------------------------------------------------------
 

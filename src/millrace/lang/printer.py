@@ -22,6 +22,7 @@ class CqlPrinter(Generator):
         XStream: lambda self, node: self.xstream_sql(node),
         exp.RegexpLike: lambda self, node: self.binary(node, "~"),
         exp.RegexpILike: lambda self, node: self.binary(node, "~*"),
+        exp.Pow: lambda self, node: self.binary(node, "^"),
         exp.HexString: lambda _, node: f"X'{node.this}'",
         exp.Dot: lambda self, node: self.dot_sql(node),
     }

@@ -7,7 +7,7 @@ A constant has the type it is written in; `settle` gives it the type of what it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 
 from sqlglot import exp
@@ -59,9 +59,22 @@ _OPERATIONS: dict[type[exp.Expr], Operation] = {
     exp.Mod: "%",
     exp.DPipe: "||",
 }
+_BITS: dict[type[exp.Expr], str] = {
+    exp.BitwiseAnd: "bitand",
+    exp.BitwiseOr: "bitor",
+    exp.BitwiseLeftShift: "bitshiftleft",
+    exp.BitwiseRightShift: "bitshiftright",
+    exp.Pow: "power",
+}
 _INSTANTS = ("date", "timestamp")
 _PARTS = ("year", "quarter", "month", "week", "day", "isodow", "hour", "minute", "second", "epoch")
-_EXTRACTED = {**{each: each for each in _PARTS}, "dow": "dayofweek", "doy": "dayofyear"}
+_FINER = ("millisecond", "microsecond")
+_EXTRACTED = {
+    **{each: each for each in (*_PARTS, *_FINER)},
+    **{f"{each}s": each for each in _FINER},
+    "dow": "dayofweek",
+    "doy": "dayofyear",
+}
 _MATCHING = ("regexp_like", "regexp_matches")
 
 
@@ -111,7 +124,7 @@ class Translator(Leaves):
         return Compare(COMPARISONS[type(node)], left, right)
 
     def _arithmetic(self, node: exp.Binary) -> Expression:
-        nodes = _left_spine(node, type(node))
+        nodes = _left_spine(node, _OPERATIONS)
         first, other = nodes[0].args["this"], nodes[0].args["expression"]
         if isinstance(nodes[0], exp.Add) and is_interval(first) and not is_interval(other):
             first, other = other, first  # INTERVAL '1 hour' + ts
@@ -125,6 +138,20 @@ class Translator(Leaves):
                 made = Arithmetic(_OPERATIONS[type(each)], result, self.expression(right))
             result = self._noted(made, each)
         return result
+
+    def _called(self, node: exp.Binary) -> Expression:
+        """Translate an operator that is a function."""
+        nodes = _left_spine(node, _BITS)
+        result = self.expression(nodes[0].args["this"])
+        for each in nodes:
+            only(each, self._source, "this", "expression", "typed", "safe")
+            operands = result, self.expression(each.args["expression"])
+            result = self._noted(Call(_BITS[type(each)], operands), each)
+        return result
+
+    def _inverted(self, node: exp.BitwiseNot) -> Expression:
+        only(node, self._source, "this")
+        return Call("bitnot", (self.expression(node.this),))
 
     def _moved(self, instant: Expression, node: exp.Expr, *, back: bool) -> Expression:
         """Move an instant by an interval."""
@@ -147,7 +174,7 @@ class Translator(Leaves):
 
     def _connector(self, node: exp.Connector) -> Expression:
         kind = Both if isinstance(node, exp.And) else Either
-        nodes = _left_spine(node, type(node))
+        nodes = _left_spine(node, {type(node)})
         if len(nodes) > LONGEST_CHAIN:
             assert all(len(each.args) == 2 for each in nodes), "a connector has two sides"
             links = [self.expression(nodes[0].args["this"])]
@@ -331,12 +358,11 @@ class Translator(Leaves):
         return result
 
 
-def _left_spine(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """Return a node and what it is made of on the left, as long as it is of a kind; inner first."""
+def _left_spine(node: exp.Expr, kinds: Collection[type[exp.Expr]]) -> list[exp.Expr]:
+    """Return a node and what it is made of on the left, as long as it is of kinds; inner first."""
     spine = []
-    arithmetic = kind in _OPERATIONS
     each: exp.Expr | None = node
-    while each is not None and (type(each) is kind or (arithmetic and type(each) in _OPERATIONS)):
+    while each is not None and type(each) in kinds:
         spine.append(each)
         each = each.args["this"]
     return spine[::-1]
@@ -383,4 +409,6 @@ _TRANSLATIONS: dict[type[exp.Expr], Callable[..., Expression]] = {
     exp.Interval: Translator._interval,
     **dict.fromkeys(COMPARISONS, Translator._compare),
     **dict.fromkeys(_OPERATIONS, Translator._arithmetic),
+    **dict.fromkeys(_BITS, Translator._called),
+    exp.BitwiseNot: Translator._inverted,
 }

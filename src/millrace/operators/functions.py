@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from millrace.operators import bits, code_points
 from millrace.operators import number_functions as numbers
 from millrace.operators import text_functions as text
 from millrace.operators import time_functions as time
 from millrace.operators.arithmetic import compute
 from millrace.operators.cast import cast
 from millrace.operators.compare import as_type, compare
+from millrace.operators.digests import md5
 from millrace.operators.vectors import Datum, null
 from millrace.plan.types import BOOLEAN, DOUBLE, common_type
 
@@ -57,6 +60,7 @@ FUNCTIONS: dict[str, Callable[..., Datum]] = {
     "sqrt": numbers.defined(pc.sqrt, lambda number: pc.less(number, 0.0)),
     "ln": numbers.defined(pc.ln, _negative_or_zero),
     "log2": numbers.defined(pc.log2, _negative_or_zero),
+    "log": numbers.logarithm,
     "log10": numbers.defined(pc.log10, _negative_or_zero),
     "exp": numbers.defined(pc.exp),
     "sin": numbers.defined(pc.sin, pc.is_inf),
@@ -68,9 +72,17 @@ FUNCTIONS: dict[str, Callable[..., Datum]] = {
     "atan2": lambda *data: pc.atan2(*(as_type(each, DOUBLE) for each in data)),
     "degrees": numbers.defined(lambda number: pc.multiply(number, 180 / math.pi)),
     "radians": numbers.defined(lambda number: pc.multiply(number, math.pi / 180)),
+    "pi": lambda: pa.scalar(math.pi, DOUBLE),
+    "cbrt": numbers.cube_root,
     "power": numbers.power,
     "pow": numbers.power,
     "mod": lambda one, two: compute("%", one, two),
+    "bitand": bits.bitwise(pc.bit_wise_and),
+    "bitor": bits.bitwise(pc.bit_wise_or),
+    "xor": bits.bitwise(pc.bit_wise_xor),
+    "bitnot": bits.bitwise(pc.bit_wise_not),
+    "bitshiftleft": bits.shift_left,
+    "bitshiftright": bits.shift_right,
     "is_nan": numbers.is_nan,
     "greatest": lambda *data: numbers.extreme(greatest=True)(*_mixed(*data)),
     "least": lambda *data: numbers.extreme(greatest=False)(*_mixed(*data)),
@@ -82,6 +94,12 @@ FUNCTIONS: dict[str, Callable[..., Datum]] = {
     "iif": _choose,
     "length": text.length,
     "char_length": text.length,
+    "octet_length": text.octet_length,
+    "ascii": code_points.code_of,
+    "chr": code_points.character_of,
+    "initcap": code_points.initcap,
+    "translate": code_points.translate,
+    "md5": md5,
     "lower": text.unary(pc.utf8_lower),
     "upper": text.unary(pc.utf8_upper),
     "reverse": text.unary(pc.utf8_reverse),
@@ -122,6 +140,8 @@ FUNCTIONS: dict[str, Callable[..., Datum]] = {
     "hour": time.part(pc.hour),
     "minute": time.part(pc.minute),
     "second": time.part(pc.second),
+    "millisecond": time.part(time.milliseconds),
+    "microsecond": time.part(time.microseconds),
     "date_trunc": time.date_trunc,
     "date_add": time.date_add,
     "dateadd": time.date_add,

@@ -147,6 +147,24 @@ def defined(
     return apply
 
 
+def logarithm(one: Datum, other: Datum | None = None) -> Datum:
+    """Return the logarithm to base 10; of two numbers, that of the second to the first as base."""
+    if other is None:
+        return _log10(one)
+    base = as_type(one, DOUBLE)
+    return pc.divide(_log10(other), masked(_log10(base), pc.equal(base, 1.0)))
+
+
+def _log10(number: Datum) -> Datum:
+    return defined(pc.log10, lambda each: pc.less_equal(each, 0.0))(number)
+
+
+def cube_root(number: Datum) -> Datum:
+    """Return the number whose third power it is."""
+    found = vector(as_type(number, DOUBLE))
+    return datum_of(np.asarray(np.cbrt(found.values)), found.valid, DOUBLE)
+
+
 def power(base: Datum, exponent: Datum) -> Datum:
     """Raise to a power; a negative base has whole exponents only, and 0 none below 0."""
     one, two = as_type(base, DOUBLE), as_type(exponent, DOUBLE)

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from millrace.operators.cast import cast
 from millrace.operators.compare import as_type
 from millrace.operators.text_slices import Characters, character_at, slice_rows
 from millrace.operators.vectors import Datum, Vector, by_distinct, elementwise, masked, vector
 from millrace.plan.patterns import regex_fault
-from millrace.plan.types import BIGINT, BOOLEAN, TEXT
+from millrace.plan.types import BIGINT, BOOLEAN, TEXT, kind_of
 
 LONGEST_PADDING = 10_000
 """To more characters than this, lpad, rpad and repeat return NULL."""
@@ -28,6 +29,13 @@ def texts(*data: Datum) -> tuple[Datum, ...]:
 def length(text: Datum) -> Datum:
     """Count characters."""
     return pc.utf8_length(*texts(text)).cast(BIGINT)
+
+
+def octet_length(text: Datum) -> Datum:
+    """Count bytes."""
+    return pc.binary_length(text if kind_of(text.type) == "binary" else as_type(text, TEXT)).cast(
+        BIGINT
+    )
 
 
 def unary(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]:
@@ -77,15 +85,15 @@ def replace(text: Datum, part: Datum, other: Datum) -> Datum:
 
 
 def concat(*parts: Datum) -> Datum:
-    """Join texts; NULL counts as an empty one."""
+    """Join values as texts; NULL counts as an empty one."""
     return pc.binary_join_element_wise(
-        *texts(*parts), "", null_handling="replace", null_replacement=""
+        *(cast(each, TEXT) for each in parts), "", null_handling="replace", null_replacement=""
     )
 
 
 def concat_ws(separator: Datum, *parts: Datum) -> Datum:
-    """Join texts with another text between them; those that are NULL are left out."""
-    between, found, *others = texts(separator, *parts)
+    """Join values as texts with another text between them; those that are NULL are left out."""
+    between, found, *others = (cast(each, TEXT) for each in (separator, *parts))
     for each in others:  # what Arrow's own joining skips may be a whole row
         found = pc.coalesce(pc.binary_join_element_wise(found, each, between), found, each)
     return masked(pc.coalesce(found, ""), pc.is_null(between))

@@ -49,6 +49,16 @@ def part(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]:
     )
 
 
+def milliseconds(rows: pa.Array) -> pa.Array:
+    """Count the milliseconds since the minute began."""
+    return pc.add(pc.multiply(pc.second(rows), 1000), pc.millisecond(rows))
+
+
+def microseconds(rows: pa.Array) -> pa.Array:
+    """Count the microseconds since the minute began."""
+    return pc.add(pc.multiply(milliseconds(rows), 1000), pc.microsecond(rows))
+
+
 def day_of_week(rows: pa.Array) -> pa.Array:
     """Number the days of the week from Sunday, which is 0."""
     return pc.day_of_week(rows, count_from_zero=True, week_start=7)

@@ -2,15 +2,15 @@
 
 What they compute is in `operators.functions`; a test holds the two tables together.
 A signature is written as its arguments' kinds: `number` is any number, `instant` a date or a
-timestamp, `any` whatever mixes with the other arguments of that word; `[...]` may be left out and
-`...` repeats the last one.
+timestamp, `bytes` a text or a binary, `value` whatever there is, `any` what mixes with the other
+arguments of that word; `[...]` may be left out and `...` repeats the last one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import Self, TypeAlias, get_args
 
 import pyarrow as pa
 
@@ -39,8 +39,10 @@ _ACCEPTED: dict[str, frozenset[Kind]] = {
     "text": frozenset({"text"}),
     "boolean": frozenset({"boolean"}),
     "instant": INSTANTS,
+    "bytes": frozenset({"text", "binary"}),
+    "value": frozenset(get_args(Kind)),
 }
-_PHRASES = {"instant": "date or timestamp"}
+_PHRASES = {"instant": "date or timestamp", "bytes": "text or binary"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,8 @@ class Signature:
     @classmethod
     def of(cls, text: str, returns: Returns | pa.DataType) -> Self:
         """Read a signature such as `text, integer, [integer]`."""
-        words = text.split(", ")
-        repeated = words[-1] == "..."
+        words = text.split(", ") if text else []
+        repeated = "..." in words
         takes = tuple(each.strip("[]") for each in words if each != "...")
         n_required = sum(not each.startswith("[") for each in words if each != "...")
         rule = returns if callable(returns) else lambda _: returns
@@ -116,17 +118,26 @@ SIGNATURES: dict[str, Signature] = {
     "round": _of("number, [integer]", _widened),
     "sign": _of("number", _sign),
     "mod": _of("number, number", _remainder),
-    **dict.fromkeys(("sqrt", "ln", "log2", "log10", "exp"), _of("number", DOUBLE)),
+    **dict.fromkeys(("sqrt", "cbrt", "ln", "log2", "log10", "exp"), _of("number", DOUBLE)),
     **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan"), _of("number", DOUBLE)),
     **dict.fromkeys(("degrees", "radians"), _of("number", DOUBLE)),
     **dict.fromkeys(("power", "pow", "atan2"), _of("number, number", DOUBLE)),
+    "log": _of("number, [number]", DOUBLE),
+    "pi": _of("", DOUBLE),
+    **dict.fromkeys(("bitand", "bitor", "xor"), _of("integer, integer", BIGINT)),
+    "bitnot": _of("integer", BIGINT),
+    **dict.fromkeys(("bitshiftleft", "bitshiftright"), _of("integer, integer", BIGINT)),
     "is_nan": _of("number", BOOLEAN),
     **dict.fromkeys(("greatest", "least", "coalesce"), _of("any, ...", _common)),
     **dict.fromkeys(("ifnull", "nvl"), _of("any, any", _common)),
     "nullif": _of("any, any", _first),
     **dict.fromkeys(("if", "iif"), _of("boolean, any, any", _either)),
     **dict.fromkeys(("length", "char_length"), _of("text", BIGINT)),
-    **dict.fromkeys(("lower", "upper", "reverse"), _of("text", TEXT)),
+    "octet_length": _of("bytes", BIGINT),
+    "ascii": _of("text", BIGINT),
+    "chr": _of("integer", TEXT),
+    "translate": _of("text, text, text", TEXT),
+    **dict.fromkeys(("lower", "upper", "initcap", "reverse", "md5"), _of("text", TEXT)),
     **dict.fromkeys(("trim", "ltrim", "rtrim"), _of("text, [text]", TEXT)),
     **dict.fromkeys(("substring", "substr"), _of("text, integer, [integer]", TEXT)),
     **dict.fromkeys(("left", "right", "repeat"), _of("text, integer", TEXT)),
@@ -134,8 +145,8 @@ SIGNATURES: dict[str, Signature] = {
     **dict.fromkeys(("starts_with", "ends_with", "contains"), _of("text, text", BOOLEAN)),
     **dict.fromkeys(("position", "strpos", "instr"), _of("text, text", BIGINT)),
     "split_part": _of("text, text, integer", TEXT),
-    "concat": _of("text, ...", TEXT),
-    "concat_ws": _of("text, text, ...", TEXT),
+    "concat": _of("value, ...", TEXT),
+    "concat_ws": _of("text, value, ...", TEXT),
     **dict.fromkeys(("lpad", "rpad"), _of("text, integer, [text]", TEXT)),
     "regexp_replace": _of("text, text, text, [text]", TEXT),
     "regexp_extract": _of("text, text, [integer]", TEXT),
@@ -146,7 +157,9 @@ SIGNATURES: dict[str, Signature] = {
     **dict.fromkeys(("dayname", "monthname"), _of("instant", TEXT)),
     "last_day": _of("instant", DATE),
     "make_date": _of("integer, integer, integer", DATE),
-    **dict.fromkeys(("hour", "minute", "second"), _of("instant", BIGINT)),
+    **dict.fromkeys(
+        ("hour", "minute", "second", "millisecond", "microsecond"), _of("instant", BIGINT)
+    ),
     "date_trunc": _of("text, instant", TIMESTAMP),
     **dict.fromkeys(("date_add", "dateadd"), _of("text, integer, instant", TIMESTAMP)),
     **dict.fromkeys(("date_diff", "datediff"), _of("text, instant, instant", BIGINT)),

@@ -54,8 +54,8 @@ _CASTS: dict[Kind, frozenset[Kind]] = {
     "null": frozenset(),
     "boolean": frozenset({"integer", "text"}),
     "integer": NUMBERS | {"boolean", "text"},
-    "decimal": NUMBERS | {"text"},
-    "floating": NUMBERS | {"text"},
+    "decimal": NUMBERS | {"boolean", "text"},
+    "floating": NUMBERS | {"boolean", "text"},
     "text": NUMBERS | INSTANTS | {"boolean", "binary"},
     "binary": frozenset({"text"}),
     "date": INSTANTS | {"text"},
@@ -198,7 +198,7 @@ def _number_type(node: Arithmetic | Negative, types: Types) -> pa.DataType:
 
 def _takes(operator: str, types: Types) -> str:
     if operator == "||":
-        return "|| takes texts."
+        return "|| takes texts. Write concat(a, b), which takes any values."
     if operator in ("+", "-") and INSTANTS & {kind_of(each) for each in types}:
         return "Write ts + INTERVAL '5 minutes', or date_add('minute', n, ts)."
     return f"{operator} takes numbers."

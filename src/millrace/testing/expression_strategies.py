@@ -109,7 +109,7 @@ class Writer:
 
 
 _CASTABLE: dict[Kind, tuple[Kind, ...]] = {
-    "boolean": ("boolean", "integer", "text"),
+    "boolean": ("boolean", "integer", "decimal", "floating", "text"),
     "integer": ("boolean", "integer", "decimal", "floating", "text"),
     "decimal": ("integer", "decimal", "floating", "text"),
     "floating": ("integer", "decimal", "floating", "text"),
@@ -198,23 +198,32 @@ def _number_call(write: Writer, kind: Kind, depth: int) -> Expression:
 
 
 def _double_call(write: Writer, _: Kind, depth: int) -> Expression:
-    of_two = ["power", "atan2"]
-    of_one = ["sqrt", "ln", "log2", "log10", "exp", "sin", "cos", "tan", "asin", "acos", "atan",
-              "degrees", "radians"]  # fmt: skip
+    of_two = ["power", "atan2", "log"]
+    of_one = ["sqrt", "cbrt", "ln", "log2", "log10", "exp", "sin", "cos", "tan", "asin", "acos",
+              "atan", "degrees", "radians"]  # fmt: skip
     function = write.one([*of_one, *of_two])
     numbers = [write.number(depth) for _ in range(2 if function in of_two else 1)]
     return Call(function, tuple(numbers))
 
 
+def _bits(write: Writer, _: Kind, depth: int) -> Expression:
+    function = write.one(["bitand", "bitor", "xor", "bitnot", "bitshiftleft", "bitshiftright"])
+    number = write.of("integer", depth)
+    if function == "bitnot":
+        return Call(function, (number,))
+    shifts = function.startswith("bitshift")
+    return Call(function, (number, write.small() if shifts else write.of("integer", depth)))
+
+
 def _counting(write: Writer, _: Kind, depth: int) -> Expression:
-    function = write.one(["length", "strpos", "position"])
-    n_texts = 1 if function == "length" else 2
+    function = write.one(["length", "octet_length", "ascii", "strpos", "position"])
+    n_texts = 2 if function in ("strpos", "position") else 1
     return Call(function, tuple(write.of("text", depth) for _ in range(n_texts)))
 
 
 def _instant_part(write: Writer, _: Kind, depth: int) -> Expression:
     parts = ["year", "quarter", "month", "week", "day", "dayofweek", "isodow", "dayofyear", "hour",
-             "minute", "second", "epoch_ms"]  # fmt: skip
+             "minute", "second", "millisecond", "microsecond", "epoch_ms"]  # fmt: skip
     return Call(write.one(parts), (write.mixing("date", depth),))
 
 
@@ -225,6 +234,14 @@ def _text_call(write: Writer, _: Kind, depth: int) -> Expression:
 
 def _a_text(write: Writer, depth: int) -> Expression:
     return write.of("text", depth)
+
+
+def _a_value(write: Writer, depth: int) -> Expression:
+    return write.of(write.one(KINDS), depth)
+
+
+def _a_code(write: Writer, _: int) -> Expression:
+    return Literal(write.one([0, 65, 233, 26085, 0x1F600, 0x10FFFF, 0xD800, -1, 2**40]))
 
 
 def _a_number(write: Writer, _: int) -> Expression:
@@ -248,8 +265,12 @@ _TEXT_CALLS: dict[str, tuple[Callable[[Writer, int], Expression], ...]] = {
     "repeat": (_a_text, _a_number),
     "replace": (_a_text, _a_text, _a_text),
     "split_part": (_a_text, _a_text, _a_number),
-    "concat": (_a_text, _a_text, _a_text),
-    "concat_ws": (_a_text, _a_text, _a_text, _a_text),
+    "initcap": (_a_text,),
+    "translate": (_a_text, _a_text, _a_text),
+    "md5": (_a_text,),
+    "chr": (_a_code,),
+    "concat": (_a_text, _a_value, _a_value),
+    "concat_ws": (_a_text, _a_text, _a_value, _a_text),
     "lpad": (_a_text, _a_number, _a_text),
     "rpad": (_a_text, _a_number, _a_text),
     "regexp_replace": (_a_text, _a_regex, lambda write, _: Literal(write.one(["", "x", "éé"]))),
@@ -309,7 +330,7 @@ def _leaf(write: Writer, kind: Kind, _: int) -> Expression:
 
 _PRODUCTIONS: dict[Kind, list[Callable[[Writer, Kind, int], Expression]]] = {
     "boolean": [_comparison, _comparison, _logic, _logic, _membership, _pattern, _text_test],
-    "integer": [_arithmetic, _number_call, _counting, _instant_part, _difference],
+    "integer": [_arithmetic, _number_call, _bits, _counting, _instant_part, _difference],
     "decimal": [_arithmetic, _number_call],
     "floating": [_arithmetic, _number_call, _double_call, _epoch],
     "text": [_text_call, _joined, _printed, _named],

@@ -55,9 +55,11 @@ ALIKE = {
     "upper", "reverse", "trim", "ltrim", "rtrim", "replace", "starts_with", "ends_with",
     "contains", "strpos", "concat", "left", "right", "regexp_extract", "regexp_replace", "year",
     "quarter", "month", "week", "day", "dayofweek", "dayofyear", "hour", "minute", "second",
-    "date_trunc", "date_diff", "exp",
+    "date_trunc", "date_diff", "exp", "millisecond", "microsecond", "ascii", "translate", "md5",
+    "xor",
 }  # fmt: skip
 CASTS = {
+    ("floating", "boolean"), ("decimal", "boolean"),
     ("integer", "floating"), ("integer", "boolean"), ("boolean", "integer"), ("boolean", "text"),
     ("integer", "text"), ("floating", "integer"), ("decimal", "integer"), ("decimal", "floating"),
     ("date", "timestamp"), ("timestamp", "date"), ("date", "text"), ("integer", "decimal"),
@@ -104,6 +106,8 @@ def _alike(node: Expression) -> bool:
             whole = function in ("floor", "ceil") and "integer" in kinds  # is a double there
             if function in ("left", "right") and not isinstance(arguments[1], Literal):
                 return False  # an error beyond 2^32
+            if function == "concat" and kinds & {"floating", "timestamp", "binary"}:
+                return False
             return function in ALIKE and "null" not in kinds and not whole
         case Cast(operand, _):
             return (_kind(operand), _kind(node)) in CASTS

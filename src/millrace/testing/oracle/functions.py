@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from calendar import IllegalMonthError, day_name, month_name, monthrange
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Decimal, localcontext
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from millrace.plan.types import kind_of
@@ -62,6 +64,30 @@ def _power(base: float, exponent: float) -> float:
         return math.pow(base, exponent)
     except OverflowError:
         return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
+
+
+def _log(one: float, other: float | None = None) -> float:
+    if other is None:
+        return math.log10(one)
+    base = math.log10(one)
+    if base == 0:
+        raise ValueError
+    return math.log10(other) / base
+
+
+def _cbrt(number: float) -> float:
+    return float(np.cbrt(number))
+
+
+def _shift_left(number: int, places: int) -> int | None:
+    if places < 0 or (number and places > 63):
+        return None
+    moved = number << places if number else 0
+    return moved if -(2**63) <= moved < 2**63 else None
+
+
+def _shift_right(number: int, places: int) -> int | None:
+    return None if places < 0 else number >> min(places, 64)
 
 
 def _rounding(mode: str) -> Function:
@@ -166,10 +192,41 @@ def _repeat(text: str, times: int) -> str | None:
     return text * times if max(len(text), 1) * times <= 10_000 else None
 
 
+def _character(code: int) -> str | None:
+    return chr(code) if 0 <= code <= 0x10FFFF and not 0xD800 <= code < 0xE000 else None
+
+
+def _initcap(text: str) -> str:
+    before = " " + text
+    return "".join(
+        each.lower() if last.isalnum() else each.upper()
+        for last, each in zip(before, text, strict=False)
+    )
+
+
+def _translate(text: str, old: str, new: str) -> str:
+    others = {each: new[at : at + 1] for at, each in reversed([*enumerate(old)])}
+    return "".join(others.get(each, each) for each in text)
+
+
+def _md5(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def _octet_length(text: str | bytes) -> int:
+    return len(text.encode() if isinstance(text, str) else text)
+
+
+def _texts(given: Iterable[Typed]) -> list[str]:
+    """Return values as texts, without those that are none."""
+    found = [cast_value(each, pa.string()) for each in given]
+    return [str(each) for each in found if each is not None]
+
+
 def _concat_ws(_: pa.DataType, separator: Typed, *given: Typed) -> str | None:
     if separator.value is None:
         return None
-    return str(separator.value).join(each.value for each in given if each.value is not None)
+    return str(separator.value).join(_texts(given))
 
 
 def _pad(*, before: bool) -> Function:
@@ -291,6 +348,11 @@ def _strftime(instant: date, pattern: str) -> str | None:
         return None
 
 
+def _micros_of(instant: date) -> int:
+    moment = _moment(instant)
+    return moment.second * 10**6 + moment.microsecond
+
+
 def _part(name: str) -> Function:
     return _strict(lambda instant: getattr(instant, name, 0))
 
@@ -306,6 +368,7 @@ FUNCTIONS: dict[str, Function] = {
     "sqrt": _double(math.sqrt),
     "ln": _double(math.log),
     "log2": _double(math.log2),
+    "log": _double(_log),
     "log10": _double(math.log10),
     "exp": _double(math.exp),
     "sin": _double(math.sin),
@@ -317,9 +380,17 @@ FUNCTIONS: dict[str, Function] = {
     "atan2": _double(math.atan2),
     "degrees": _double(math.degrees),
     "radians": _double(math.radians),
+    "pi": _strict(lambda: math.pi),
+    "cbrt": _double(_cbrt),
     "power": _double(_power),
     "pow": _double(_power),
     "mod": lambda arrow, one, two: computed("%", one, two, arrow),
+    "bitand": _strict(lambda one, other: one & other),
+    "bitor": _strict(lambda one, other: one | other),
+    "xor": _strict(lambda one, other: one ^ other),
+    "bitnot": _strict(lambda number: ~number),
+    "bitshiftleft": _strict(_shift_left),
+    "bitshiftright": _strict(_shift_right),
     "is_nan": _strict(_nan),
     "greatest": _extreme(greatest=True),
     "least": _extreme(greatest=False),
@@ -331,6 +402,12 @@ FUNCTIONS: dict[str, Function] = {
     "iif": _if,
     "length": _strict(len),
     "char_length": _strict(len),
+    "octet_length": _strict(_octet_length),
+    "ascii": _strict(lambda text: ord(text[0]) if text else 0),
+    "chr": _strict(_character),
+    "initcap": _strict(_initcap),
+    "translate": _strict(_translate),
+    "md5": _strict(_md5),
     "lower": _strict(str.lower),
     "upper": _strict(str.upper),
     "reverse": _strict(lambda text: text[::-1]),
@@ -350,7 +427,7 @@ FUNCTIONS: dict[str, Function] = {
     "instr": _strict(lambda text, part: text.find(part) + 1),
     "position": _strict(lambda part, text: text.find(part) + 1),
     "split_part": _strict(_split_part),
-    "concat": lambda _, *given: "".join(each.value or "" for each in given),
+    "concat": lambda _, *given: "".join(_texts(given)),
     "concat_ws": _concat_ws,
     "lpad": _pad(before=True),
     "rpad": _pad(before=False),
@@ -371,6 +448,8 @@ FUNCTIONS: dict[str, Function] = {
     "hour": _part("hour"),
     "minute": _part("minute"),
     "second": _part("second"),
+    "millisecond": _strict(lambda instant: _micros_of(instant) // 1000),
+    "microsecond": _strict(_micros_of),
     "date_trunc": _strict(_trunc),
     "date_add": _strict(_add),
     "dateadd": _strict(_add),
