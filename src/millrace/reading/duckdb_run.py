@@ -186,7 +186,7 @@ def _aggregating(function: ListFunction) -> Callable[..., pa.ChunkedArray]:
         return pa.chunked_array([pa.array(numbers, pa.int64())])
 
     def between(lists: pa.ChunkedArray) -> pa.ChunkedArray:
-        doubles = _whole(lists).cast(pa.list_(pa.float64()))
+        doubles = _whole(lists).cast(pa.list_(pa.float64()), safe=False)
         return pa.chunked_array([percentiles_between(float(aggregate.fraction or 0), doubles)])
 
     def totals(lists: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -26,6 +26,7 @@ from millrace.kernels.grouping import (
     number_hashes,
     running_sums,
 )
+from millrace.operators.cast import cast
 from millrace.operators.decimals import beyond_decimals, from_words, words_of
 from millrace.operators.relational.entries import Entries, accounted
 from millrace.operators.relational.equal import hashes_of
@@ -36,7 +37,7 @@ from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.timed import Timed, rows_of, take_rows
 from millrace.plan.outline import aggregate_text
 from millrace.plan.relations import Aggregate
-from millrace.plan.types import kind_of, shown
+from millrace.plan.types import DOUBLE, kind_of, shown
 
 _VARIANCES = {"var_pop": 0, "var_samp": 1, "stddev_pop": 0, "stddev_samp": 1}
 _FIRST_SQUARE = 256
@@ -286,7 +287,7 @@ def _count_odd(changes: Ints, of: Ints, doubles: Floats, weights: Ints, slot: Sl
 
 
 def _doubles_of(values: pa.Array) -> Floats:
-    found: Floats = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    found: Floats = cast(values, DOUBLE).to_numpy(zero_copy_only=False)
     return found
 
 

@@ -14,6 +14,7 @@ from millrace.errors import SeveralRowsError
 from millrace.kernels.arrays import Floats, Ints
 from millrace.kernels.multisets import first_values, kth_values, most_frequent
 from millrace.operators.canonical import canonical_order
+from millrace.operators.cast import cast
 from millrace.operators.relational.entries import Entries
 from millrace.operators.relational.equal import hashes_of
 from millrace.operators.relational.events import Account, Events, Ledger, events_of
@@ -25,6 +26,7 @@ from millrace.operators.relational.timed import Timed, rows_of, take_rows
 from millrace.plan.aggregate_types import LISTS
 from millrace.plan.expressions import Column
 from millrace.plan.relations import Aggregate, Order
+from millrace.plan.types import DOUBLE
 
 _LEAST, _GREATEST, _SHARE, _BETWEEN, _SHARE_DOWN = range(5)
 _HOW = {
@@ -145,8 +147,9 @@ def picked(
     found = _at(operand, lower)
     if aggregate.kind != "percentile_cont":
         return found
-    low = found.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    high = _at(operand, upper).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    low, high = (
+        cast(each, DOUBLE).to_numpy(zero_copy_only=False) for each in (found, _at(operand, upper))
+    )
     with np.errstate(invalid="ignore"):
         mixed = np.where(between == 0, low, low + (high - low) * between)
     return pa.array(mixed, mask=lower < 0)
