@@ -120,7 +120,7 @@ def _band(step: Step, queries: pa.RecordBatch) -> _Band:
     low, high = np.full(n_rows, -np.inf), np.full(n_rows, np.inf)
     for at_least, bounds in ((True, step.lows), (False, step.highs)):
         for each in bounds:
-            found = evaluate_constants(each, queries).cast(pa.float64())
+            found = evaluate_constants(each, queries).cast(pa.float64(), safe=False)
             standing &= found.is_valid().to_numpy(zero_copy_only=False)
             values = found.fill_null(0.0).to_numpy(zero_copy_only=False)
             if at_least:
