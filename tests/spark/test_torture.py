@@ -33,7 +33,6 @@ def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
         "step.computed=segfault@2",
         "route.after=kill@3",
         "hop.after=kill@2",
-        "commit.before=kill@2",
         "log.before=full@3",  # no kill, but the supervisor has to start the query again
     )
     executors = (Blow("between", -1), Blow("executor", 4), Blow("executor", 9))

@@ -89,7 +89,7 @@ CONFIGURATIONS = (
     Configuration("spread", (_SPREAD,), n_tasks=3, shuffled=True),
     Configuration(
         "resharded",
-        tuple(Settings(shards=n, spread="always", backoff=0) for n in (1, 3, 2, 5)),
+        tuple(Settings(shards=n, spread="always", backoff=0) for n in (1, 3, 2)),
         n_tasks=2,
         inline_bytes=0,
     ),

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import millrace
@@ -129,7 +129,6 @@ def advancing(epochs: list[list[tuple[int, int]]]) -> list[list[tuple[int, int]]
     return [[(4 * n + at, value) for at, value in some] for n, some in enumerate(epochs, 3)]
 
 
-@settings(max_examples=30)
 @given(
     EPOCHS,
     st.integers(0, 8),

@@ -44,6 +44,7 @@ TEXTS = (
     "WHERE t.v > :x",
 )
 VALUES = (0, 1, 2)
+DRAWN = settings.default.max_examples  # type: ignore[union-attr]
 CRASHES = [("log.after", 6), ("step.written", 9), ("commit.before", 6), ("commit.after", 9)]
 Given = tuple[str, int, int, int]
 """A stream, a time, and two values."""
@@ -173,7 +174,7 @@ BIRTHS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=20, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=max(DRAWN // 3, 1), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     st.sampled_from(TEXTS),
     EPOCHS,

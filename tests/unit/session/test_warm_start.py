@@ -23,6 +23,7 @@ from millrace.schema import Schema
 from millrace.state.memory_root import MemoryRoot
 from millrace.testing.mortal_root import MortalRoot
 
+DRAWN = settings.default.max_examples  # type: ignore[union-attr]
 SCHEMA = Schema.of("k int, v int, ts timestamp")
 START = datetime(2024, 5, 1, tzinfo=UTC)
 ORIGIN = int(START.timestamp()) * 1_000_000
@@ -144,7 +145,7 @@ ROWS = st.tuples(
 EPOCHS = st.lists(st.lists(ROWS, max_size=6), min_size=3, max_size=8)
 
 
-@settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=max(DRAWN // 2, 1), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     st.sampled_from(TEXTS),
     EPOCHS,

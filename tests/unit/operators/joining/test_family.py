@@ -223,7 +223,7 @@ def test_the_strategy_does_not_change_the_answer(strategy: str, data: st.DataObj
 
 
 @pytest.mark.slow
-@settings(max_examples=DRAWN * 4)
+@settings(max_examples=DRAWN * 3)
 @given(cases())
 def test_many_families(case: Any) -> None:
     family, some, world, cuts = case
