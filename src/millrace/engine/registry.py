@@ -84,6 +84,7 @@ class Registry:
         self._publisher = Publisher(root)
         self._logged_entries = self._logged_bytes = self._snapshot_bytes = 0
         self._closed = False
+        self._named: dict[str, set[str]] = {}  # by snapshots and catalogs
         self.marks: Callable[[], dict[str, Any]] = dict  # what is written into each change
         self.room: Room = lambda _: None  # raises if there is none for what comes
         self._waiting: list[_Request] = []
@@ -334,14 +335,19 @@ class Registry:
                     self._root.delete(entry.name)
 
     def _named_in_root(self) -> set[str]:
-        """Return the files that snapshots and catalogs name; a damaged one names nothing."""
+        """Return the files that snapshots and catalogs name; a damaged one names nothing.
+
+        Each is read once: they do not change.
+        """
         snapshots = [numbered(SNAPSHOTS, each) for each in self._log.kept_snapshots()]
         catalogs = [entry.name for entry in self._root.list(f"{CATALOGS}/")]
-        found: set[str] = set()
-        for name in [*snapshots, *catalogs]:
-            with contextlib.suppress(CorruptionError):
-                found |= named_files(Container.open(self._root, name).meta)
-        return found
+        names, known = [*snapshots, *catalogs], self._named
+        self._named = {each: known[each] for each in names if each in known}
+        for name in names:
+            if name not in known:
+                with contextlib.suppress(CorruptionError):
+                    self._named[name] = named_files(Container.open(self._root, name).meta)
+        return set().union(*self._named.values())
 
 
 def read_catalog(root: Root, file: str) -> Catalog:

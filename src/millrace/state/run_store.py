@@ -10,6 +10,7 @@ Cost: a commit is one file and two syncs; opening does not depend on the number 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Self
@@ -38,6 +39,7 @@ class RunStore:
         self.fence = fence
         self.manifest = manifest
         self._log = manifest_log(root)
+        self._snapshots: dict[int, Manifest] = {}
 
     @classmethod
     def open(cls, root: Root, fence: Fence) -> Self:
@@ -89,15 +91,15 @@ class RunStore:
         )
 
     def _kept(self) -> list[Manifest]:
-        """Load the kept snapshots; a damaged one names nothing."""
-        manifests = []
-        for number in self._log.kept_snapshots():
-            try:
-                container = Container.open(self.root, numbered(SNAPSHOTS, number))
-            except CorruptionError:
-                continue
-            manifests.append(_restore(container))
-        return manifests
+        """Load the kept snapshots, each once; a damaged one names nothing."""
+        numbers, known = self._log.kept_snapshots(), self._snapshots
+        self._snapshots = {each: known[each] for each in numbers if each in known}
+        for number in numbers:
+            if number not in known:
+                with contextlib.suppress(CorruptionError):
+                    container = Container.open(self.root, numbered(SNAPSHOTS, number))
+                    self._snapshots[number] = _restore(container)
+        return [*self._snapshots.values()]
 
 
 def load_manifest(root: Root) -> Manifest:
