@@ -27,7 +27,7 @@ until they are where it is (`engine.beside`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, Self
 
@@ -39,7 +39,7 @@ from millrace.engine.elements import StoredElements, as_elements
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.plan_stores import EPOCH
 from millrace.engine.progress import Progress, frontier
-from millrace.engine.query_rows import BORN, queries_spec
+from millrace.engine.query_rows import BORN, comings, queries_spec
 from millrace.engine.table_changes import Place, of_place
 from millrace.engine.tables import COPIES, SEQUENCE, TableFile, consolidated, read_changes
 from millrace.kernels.arrays import Bools, Hashes, Ints
@@ -296,8 +296,8 @@ class Births:
     def _without(self, net: pa.Table, standing: pa.Table) -> pa.Table:
         """Return what changes without queries that are left out; those that are held go."""
         unheld, leaving = {*self.out, *self.leaving}, {*self.leaving} - {*self.out}
-        here = [each not in unheld for each in _pairs(net)]
-        held = [each in leaving and each[1] <= self.added for each in _pairs(standing)]
+        here = [each not in unheld for each in comings(net)]
+        held = [each in leaving and each[1] <= self.added for each in comings(standing)]
         going = standing.filter(pa.array(held, pa.bool_()))
         back = pa.array(np.full(going.num_rows, -1, np.int64))
         going = going.set_column(going.num_columns - 1, COPIES, back)
@@ -390,11 +390,6 @@ def placed(elements: Elements, place: Place) -> Elements:
     at = of_place(elements.rows, place)
     copies = None if elements.copies is None else elements.copies[at]
     return Elements(take_rows(elements.rows, at), elements.times[at], copies)
-
-
-def _pairs(queries: pa.Table) -> Iterator[tuple[int, int]]:
-    """Yield the ids of queries, with the changes that they came with."""
-    return zip(*(queries.column(each).to_pylist() for each in (QUERY, BORN)), strict=True)
 
 
 def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:

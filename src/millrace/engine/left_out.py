@@ -19,19 +19,17 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from millrace.engine import facts
 from millrace.engine.births import Births
 from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
-from millrace.engine.query_rows import BORN, queries_spec
+from millrace.engine.query_rows import BORN, comings, queries_spec
 from millrace.engine.registry import Registry
 from millrace.engine.supervise import ExecutionError, find_culprits
 from millrace.engine.tables import COPIES, TableFile, consolidated, read_changes
 from millrace.engine.tally import Failure
-from millrace.plan.levels import QUERY
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
 
@@ -50,12 +48,11 @@ def left_out(
     if not queries and not births.out:
         return births
     rows = consolidated(read_changes(root, queries_spec("queries", types), files, None))
-    ids, born = rows.column(QUERY).to_numpy(), rows.column(BORN).to_numpy()
-    out = np.isin(ids, np.array([*queries], np.int64))
-    known = set(births.out)
-    out |= np.array([each in known for each in zip(ids.tolist(), born.tolist(), strict=True)], bool)
-    leaving = tuple(zip(ids[out].tolist(), born[out].tolist(), strict=True))
-    return replace(births.after(np.unique(born[~out]).tolist(), None, None), leaving=leaving)
+    known, failed = {*births.out}, {*queries}
+    standing = [*comings(rows)]
+    leaving = tuple(each for each in standing if each[0] in failed or each in known)
+    held = sorted({born for _, born in {*standing} - {*leaving}})
+    return replace(births.after(held, None, None), leaving=leaving)
 
 
 def without_failed(decision: Decision, root: Root, catalog: Catalog) -> Decision:
@@ -63,19 +60,28 @@ def without_failed(decision: Decision, root: Root, catalog: Catalog) -> Decision
 
     A family of which nobody is left does not run, and begins anew with whoever is resumed.
     """
-    births, plans, suspended = dict(decision.births), dict(decision.plans), {*decision.suspended}
+    births, plans = dict(decision.births), dict(decision.plans)
+    failed = _failed(catalog, {*decision.suspended})
     for name, spelt in decision.births.items():
         feed = catalog.feeds[name]
-        if feed.kind != "family" or feed.plan is None:
+        if feed.plan is None or not (name in failed or spelt.get("out")):
             continue
-        members, before = catalog.members(name).keys(), Births.from_json(spelt)
-        if members <= suspended:
+        mine = failed.get(name, set())
+        if mine and mine == catalog.members(name).keys():
             del births[name], plans[name]
             continue
         files, types = catalog.table_files[name], feed.plan.parameter_types
-        after = left_out(before, members & suspended, root, files, types)
-        births[name] = after.to_json()
+        births[name] = left_out(Births.from_json(spelt), mine, root, files, types).to_json()
     return replace(decision, births=births, plans=plans)
+
+
+def _failed(catalog: Catalog, suspended: Collection[int]) -> dict[str, set[int]]:
+    """Return the queries of families that are suspended; most of the time nobody is."""
+    found: dict[str, set[int]] = {}
+    for each in catalog.feeds.values() if suspended else ():
+        if each.member is not None and each.member in suspended:
+            found.setdefault(each.family, set()).add(each.member)
+    return found
 
 
 def culprits(
@@ -115,12 +121,13 @@ def returning(
     changes: list[dict[str, Any]] = []
     tables: list[pa.RecordBatch] = []
     for name, spelt in facts.births(manifest, catalog).items():
-        out = set(Births.from_json(spelt).out)
+        out = {*map(tuple, spelt.get("out", ()))}
+        if not out:
+            continue
         resumed = {qid for qid, _ in out} - facts.suspended(manifest, generations).keys()
         if resumed and name in catalog.feeds:
             rows = registry.member_rows(name)
-            pairs = zip(*(rows.column(each).to_pylist() for each in (QUERY, BORN)), strict=True)
-            back = [qid in resumed and (qid, born) in out for qid, born in pairs]
+            back = [each[0] in resumed and each in out for each in comings(rows)]
             if any(back):
                 come = rows.filter(pa.array(back)).drop_columns([BORN, COPIES]).combine_chunks()
                 changes.append({"do": "renew queries", "name": name, "rows": len(tables)})

@@ -8,7 +8,7 @@ alone when that is recorded, and becomes a whole row when it is published.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,6 +31,11 @@ def queries_spec(name: str, types: Sequence[pa.DataType]) -> TableSpec:
     fixed = Column(QUERY, pa.int64()), Column(BORN, pa.int64())
     parameters = (Column(f"p{at}", each) for at, each in enumerate(types))
     return TableSpec(name, Schema((*fixed, *parameters)))
+
+
+def comings(queries: pa.Table) -> Iterator[tuple[int, int]]:
+    """Yield the ids of queries, with the changes that brought them."""
+    return zip(*(queries.column(each).to_pylist() for each in (QUERY, BORN)), strict=True)
 
 
 @dataclass(slots=True, eq=False)

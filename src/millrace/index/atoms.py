@@ -28,6 +28,8 @@ from millrace.operators.codes import has_codes, is_text
 from millrace.operators.ranges import Bound
 from millrace.plan.bind import Functions, type_of
 from millrace.plan.expressions import (
+    MIRRORED,
+    OPPOSITES,
     Both,
     Call,
     Case,
@@ -51,13 +53,6 @@ from millrace.schema import Schema
 Form: TypeAlias = OneOf["range", "like", "points", "null", "present"]
 
 MOST_BOXES = 32
-
-_OPPOSITE: dict[Comparison, Comparison] = {
-    "=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">",
-}  # fmt: skip
-_MIRRORED: dict[Comparison, Comparison] = {
-    "=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<=",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +195,7 @@ class Analyst:
         """Return column, operator and constant, if a comparison has just these."""
         for column, value, operator in (
             (node.left, node.right, node.operator),
-            (node.right, node.left, _MIRRORED[node.operator]),
+            (node.right, node.left, MIRRORED[node.operator]),
         ):
             if self._of_row(column) and _of_query(value):
                 kind = self._type(column)
@@ -271,7 +266,7 @@ def _pushed(node: Expression) -> Expression:
     """Negate a node that is neither AND (of a clause) nor NOT."""
     match node:
         case Compare(operator, left, right):
-            return Compare(_OPPOSITE[operator], left, right)
+            return Compare(OPPOSITES[operator], left, right)
         case _:
             return Not(node)
 

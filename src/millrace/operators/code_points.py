@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from millrace.kernels.arrays import Ints
 from millrace.operators.compare import as_type
-from millrace.operators.text_slices import Characters
+from millrace.operators.text_slices import Characters, texts_of
 from millrace.operators.vectors import Datum, by_distinct, datum_of, elementwise, vector
 from millrace.plan.types import BIGINT, TEXT
 
@@ -38,12 +38,8 @@ def _encoded(codes: Codes, firsts: Ints, valid: NDArray[np.bool_]) -> pa.Array:
     sizes = 1 + (codes >= 0x80).astype(np.int32) + (codes >= 0x800) + (codes >= 0x10000)
     bytes_before = np.zeros(codes.size + 1, np.int32)
     np.cumsum(sizes, out=bytes_before[1:])
-    buffers = [
-        pa.py_buffer(np.packbits(valid, bitorder="little")),
-        pa.py_buffer(bytes_before[firsts]),
-        pa.py_buffer(codes.astype("<u4").tobytes().decode("utf-32-le").encode()),
-    ]
-    return pa.Array.from_buffers(pa.string(), firsts.size - 1, buffers)
+    data = codes.astype("<u4").tobytes().decode("utf-32-le").encode()
+    return texts_of(data, bytes_before[firsts], valid)
 
 
 def _known(rows: pa.Array) -> NDArray[np.bool_]:

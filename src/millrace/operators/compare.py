@@ -20,7 +20,7 @@ import pyarrow.types as tests
 from millrace.operators.cast import cast
 from millrace.operators.decimals import integers, to_doubles
 from millrace.operators.vectors import Datum, datum_of, null, vector
-from millrace.plan.expressions import Comparison
+from millrace.plan.expressions import MIRRORED, Comparison
 from millrace.plan.types import BIGINT, INSTANTS, common_type, kind_of
 from millrace.schema import TIMESTAMP
 
@@ -33,14 +33,6 @@ _COMPARE: dict[Comparison, str] = {
     ">=": "greater_equal",
 }
 _FLIPPED: dict[Comparison, Comparison] = {">": "<=", ">=": "<"}
-_MIRRORED: dict[Comparison, Comparison] = {
-    "=": "=",
-    "<>": "<>",
-    "<": ">",
-    "<=": ">=",
-    ">": "<",
-    ">=": "<=",
-}
 
 
 def compare(operator: Comparison, left: Datum, right: Datum) -> Datum:
@@ -51,7 +43,7 @@ def compare(operator: Comparison, left: Datum, right: Datum) -> Datum:
     if not tests.is_floating(left.type):
         return pc.call_function(_COMPARE[operator], [left, right])
     if isinstance(left, pa.Scalar):
-        operator, left, right = _MIRRORED[operator], right, left
+        operator, left, right = MIRRORED[operator], right, left
     if isinstance(right, pa.Scalar):
         return _with_constant(operator, left, right)
     return _with_column(operator, left, right)

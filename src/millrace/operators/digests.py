@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from millrace.kernels.arrays import Bytes, Ints
 from millrace.operators.compare import as_type
+from millrace.operators.text_slices import bytes_of, texts_of
 from millrace.operators.vectors import Datum, elementwise
 from millrace.plan.types import TEXT
 
@@ -37,18 +38,13 @@ def _written(rows: pa.Array) -> pa.Array:
     parts = [_of_some(rows[at : at + _ROWS]) for at in range(0, len(rows), _ROWS)]
     digests = np.concatenate(parts) if parts else np.zeros((0, 16), np.uint8)
     digits = np.stack([_DIGITS[digests >> 4], _DIGITS[digests & 15]], axis=2)
-    offsets = np.arange(len(rows) + 1, dtype=np.int32) * 32
     valid = rows.is_valid().to_numpy(zero_copy_only=False)
-    buffers = [
-        pa.py_buffer(np.packbits(valid, bitorder="little")),
-        pa.py_buffer(offsets),
-        pa.py_buffer(digits.tobytes()),
-    ]
-    return pa.Array.from_buffers(pa.string(), len(rows), buffers)
+    return texts_of(digits.tobytes(), np.arange(len(rows) + 1) * 32, valid)
 
 
 def _of_some(rows: pa.Array) -> Bytes:
-    data, offsets = _bytes(rows)
+    data, offsets = bytes_of(rows)
+    data = np.append(data, np.uint8(0))
     sizes = np.diff(offsets)
     n_blocks = (sizes + 8) // _BLOCK + 1
     state = np.tile(np.array(_STARTS, np.uint32)[:, None], len(rows))
@@ -58,13 +54,6 @@ def _of_some(rows: pa.Array) -> Bytes:
         block = _block(data, offsets[going], sizes[going], number, last)
         state[:, going] += _mixed(block.view("<u4").T, state[:, going])
     return np.ascontiguousarray(state.T).astype("<u4").view(np.uint8)
-
-
-def _bytes(rows: pa.Array) -> tuple[Bytes, Ints]:
-    _, ends, buffer = rows.buffers()
-    offsets = np.frombuffer(ends, np.int32)[rows.offset :][: len(rows) + 1].astype(np.int64)
-    data = np.zeros(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
-    return np.append(data, np.uint8(0)), offsets
 
 
 def _block(data: Bytes, firsts: Ints, sizes: Ints, number: int, last: NDArray[Any]) -> Bytes:

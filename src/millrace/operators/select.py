@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.operators.evaluate import Function, Memo, Parameters, evaluate
-from millrace.operators.vectors import as_array
+from millrace.operators.vectors import as_array, true_array
 from millrace.plan.nodes import Selection
 
 __all__ = ["Function", "matching", "outputs", "project"]
@@ -29,9 +29,7 @@ def matching(
     if selection.condition is None:
         return pc.indices_nonzero(pa.repeat(pa.scalar(value=True), batch.num_rows))
     truth = evaluate(selection.condition, batch, functions, parameters, memo=memo)
-    if isinstance(truth, pa.Scalar):
-        truth = pa.repeat(truth.cast(pa.bool_()), batch.num_rows)
-    return pc.indices_nonzero(pc.fill_null(truth, fill_value=False))
+    return pc.indices_nonzero(true_array(truth, batch.num_rows))
 
 
 def project(

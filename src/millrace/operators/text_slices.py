@@ -33,12 +33,7 @@ class Characters:
     @classmethod
     def of(cls, array: pa.Array) -> Characters:
         """Find the characters of an array of texts."""
-        _, ends, buffer = array.buffers()
-        if not len(array) or ends is None or buffer is None:
-            return cls(np.zeros(0, np.uint8), None, np.zeros(len(array) + 1, np.int64))
-        offsets = np.frombuffer(ends, np.int32)[array.offset :][: len(array) + 1].astype(np.int64)
-        data = np.frombuffer(buffer, np.uint8)[offsets[0] : offsets[-1]]
-        offsets = offsets - offsets[0]
+        data, offsets = bytes_of(array)
         if not data.size or data.max() < 0x80:
             return cls(data, None, offsets)
         begin = np.append((data & 0xC0) != 0x80, True)  # where a next one would
@@ -53,6 +48,25 @@ class Characters:
     def byte(self, character: Ints) -> Ints:
         """Return the byte at which a character begins, counted from the first of all rows."""
         return character if self.begins is None else self.begins[character]
+
+
+def bytes_of(array: pa.Array) -> tuple[Bytes, Ints]:
+    """Return the bytes of all texts, and where those of each begin."""
+    _, ends, buffer = array.buffers()
+    if not len(array) or ends is None or buffer is None:
+        return np.zeros(0, np.uint8), np.zeros(len(array) + 1, np.int64)
+    offsets = np.frombuffer(ends, np.int32)[array.offset :][: len(array) + 1].astype(np.int64)
+    return np.frombuffer(buffer, np.uint8)[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+
+def texts_of(data: Bytes | bytes, offsets: NDArray[Any], valid: NDArray[np.bool_]) -> pa.Array:
+    """Return texts of bytes; `offsets` says where those of each begin, `valid` which are no NULL."""
+    buffers = [
+        pa.py_buffer(np.packbits(valid, bitorder="little")),
+        pa.py_buffer(offsets.astype(np.int32)),
+        pa.py_buffer(data),
+    ]
+    return pa.Array.from_buffers(pa.string(), len(valid), buffers)
 
 
 def slice_rows(
@@ -71,12 +85,7 @@ def slice_rows(
     offsets = np.zeros(sizes.size + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
     places = np.repeat(begin - offsets[:-1], sizes) + np.arange(offsets[-1])
-    buffers = [
-        pa.py_buffer(np.packbits(valid, bitorder="little")),
-        pa.py_buffer(offsets),
-        pa.py_buffer(characters.data[places]),
-    ]
-    return pa.Array.from_buffers(pa.string(), len(array), buffers)
+    return texts_of(characters.data[places], offsets, valid)
 
 
 def character_at(array: pa.Array, byte: Ints) -> Ints:

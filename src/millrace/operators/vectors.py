@@ -70,12 +70,16 @@ def as_array(datum: Datum, n_rows: int) -> pa.Array:
     return pa.repeat(datum, n_rows) if isinstance(datum, pa.Scalar) else datum
 
 
-def where_true(condition: Datum, n_rows: int) -> NDArray[np.bool_]:
+def true_array(condition: Datum, n_rows: int) -> pa.Array:
     """Say for which rows a condition is true: neither false nor unknown."""
     if isinstance(condition, pa.Scalar):  # NULL as it is written has no type
         condition = condition.cast(pa.bool_())
-    found = pc.fill_null(as_array(condition, n_rows), fill_value=False)
-    truth: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+    return pc.fill_null(as_array(condition, n_rows), fill_value=False)
+
+
+def where_true(condition: Datum, n_rows: int) -> NDArray[np.bool_]:
+    """Say the same as bytes."""
+    truth: NDArray[np.bool_] = true_array(condition, n_rows).to_numpy(zero_copy_only=False)
     return truth
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import (
+    MIRRORED,
     Arithmetic,
     Call,
     Case,
@@ -29,10 +30,6 @@ from millrace.plan.expressions import (
 )
 from millrace.plan.types import DOUBLE, kind_of, shown
 from millrace.schema import Schema
-
-_MIRRORED: dict[Comparison, Comparison] = {
-    "=": "=", "<": ">", ">": "<", "<=": ">=", ">=": "<=",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +74,11 @@ class Differences:
 
     def of(self, condition: Expression) -> Iterator[Difference]:
         """Yield what a condition says about the difference of two columns."""
-        if not isinstance(condition, Compare) or condition.operator not in _MIRRORED:
+        if not isinstance(condition, Compare) or condition.operator == "<>":
             return
         for left, right, operator in (
             (condition.left, condition.right, condition.operator),
-            (condition.right, condition.left, _MIRRORED[condition.operator]),
+            (condition.right, condition.left, MIRRORED[condition.operator]),
         ):
             if isinstance(left, Call) and left.function == "abs" and operator in ("<", "<=", "="):
                 yield from self._within(left.arguments, right)

@@ -31,6 +31,15 @@ OPPOSITES: dict[Comparison, Comparison] = {
     ">=": "<",
 }
 """What holds where a comparison is false."""
+MIRRORED: dict[Comparison, Comparison] = {
+    "=": "=",
+    "<>": "<>",
+    "<": ">",
+    "<=": ">=",
+    ">": "<",
+    ">=": "<=",
+}
+"""What holds with the two sides in the other order."""
 Operation: TypeAlias = OneOf["+", "-", "*", "/", "%", "||"]
 OPERATIONS: tuple[Operation, ...] = ("+", "-", "*", "/", "%", "||")
 

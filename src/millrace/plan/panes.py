@@ -22,7 +22,7 @@ from millrace.plan.aggregate_types import ADDED
 from millrace.plan.bind import type_of
 from millrace.plan.conditions import both, conjuncts
 from millrace.plan.declared import Declared
-from millrace.plan.expressions import Column, Compare, Comparison, Expression, walk
+from millrace.plan.expressions import MIRRORED, Column, Compare, Comparison, Expression, walk
 from millrace.plan.levels import (
     BIRTH,
     BIRTHS_AS,
@@ -54,9 +54,6 @@ PICKED = ("min", "max", "first", "last", "percentile_cont", "percentile_disc")
 """The aggregates that are one of the values, or lie between two."""
 SHARD = "#shard"
 """The column of an element that says in which shard it is."""
-_MIRRORED: dict[Comparison, Comparison] = {
-    "=": "=", "<": ">", ">": "<", "<=": ">=", ">=": "<=",
-}  # fmt: skip
 _TECHNICAL = (
     {f"{QUERIES_AS}.{BIRTH}", f"{BIRTHS_AS}.{BIRTH}"},
     {f"{QUERIES_AS}.{QUERY}", f"{QUERIES_AS}.{QUERY}~"},
@@ -272,11 +269,11 @@ class _Taking:
         self, node: Expression, given: Relation, outputs: dict[tuple[Expression, pa.DataType], str]
     ) -> bool:
         """Note a comparison of what an element says with what a query does."""
-        if not isinstance(node, Compare) or node.operator not in _MIRRORED:
+        if not isinstance(node, Compare) or node.operator == "<>":
             return False
         element, operator, value = node.left, node.operator, node.right
         if _of_family(element):
-            element, operator, value = node.right, _MIRRORED[operator], node.left
+            element, operator, value = node.right, MIRRORED[operator], node.left
         named = _names(value)
         if _of_family(element) or not all(each.startswith(f"{QUERIES_AS}.") for each in named):
             return False

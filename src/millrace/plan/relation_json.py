@@ -15,12 +15,9 @@ from millrace.plan.nodes import Output
 from millrace.plan.relations import Aggregate, Order, Relation, Stream, Window
 from millrace.plan.spelling import from_json, to_json
 
+_PARTS = (Window, Aggregate, Order, Output, Laid, Step)
 _NODES: dict[str, type[Any]] = {
-    each.__name__: each
-    for each in (
-        *(*get_args(Relation), *get_args(Stream), Window, Aggregate, Order, Output),
-        *(Laid, Step),
-    )
+    each.__name__: each for each in (*get_args(Relation), *get_args(Stream), *_PARTS)
 }
 _EXPRESSIONS = get_args(Expression)
 

@@ -168,8 +168,7 @@ def _answers(feed: FeedSpec) -> str:
 
 def _place(session: Session, plan: PlanSpec) -> str:
     if plan.columns is not None:
-        special = {EVERYWHERE: "everywhere", FIRST: "in the first shard"}
-        special |= {CELL: "by ranges"}
+        special = {EVERYWHERE: "everywhere", FIRST: "in the first shard", CELL: "by ranges"}
         spread = ", ".join(
             f"{name} {special.get(column, f'by {column}')}" for name, column in plan.columns
         )

@@ -189,7 +189,7 @@ class Calls:
             return replace(made, where=self._condition(operand)), pa.int64()
         if call.distinct and made.kind == "mode":
             hint = "Of values that are there once each it is the least: write min(x)."
-            raise self._fault(call.node, "mode has no DISTINCT", code="CQL032", hint=hint)
+            raise self._no_distinct(call, hint)
         distinct = call.distinct and made.kind not in ("min", "max", "bit_and", "bit_or")
         value, given = self._value(operand)
         made = replace(made, operand=value, distinct=distinct)
@@ -239,11 +239,7 @@ class Calls:
 
     def _percentile(self, call: _Call, made: Aggregate) -> tuple[Aggregate, pa.DataType]:
         if call.distinct:
-            message, hint = (
-                f"{call.name} has no DISTINCT",
-                "Take it of (SELECT DISTINCT x FROM ...).",
-            )
-            raise self._fault(call.node, message, code="CQL032", hint=hint)
+            raise self._no_distinct(call, "Take it of (SELECT DISTINCT x FROM ...).")
         arguments, descending = list(call.arguments), False
         if call.name == "median":
             arguments.append(exp.Literal.number("0.5"))
@@ -275,8 +271,7 @@ class Calls:
 
     def _ordered(self, call: _Call, made: Aggregate) -> tuple[Aggregate, pa.DataType]:
         if call.distinct:
-            message, hint = f"{call.name} has no DISTINCT", "Leave it out: the value is the same."
-            raise self._fault(call.node, message, code="CQL032", hint=hint)
+            raise self._no_distinct(call, "Leave it out: the value is the same.")
         timed = call.name == made.kind
         if len(call.arguments) not in ((1, 2) if timed else (2,)):
             message = f"{call.name} takes a value and {'a time' if timed else 'what it is by'}"
@@ -328,6 +323,9 @@ class Calls:
             message = f"{call.name} of {shown(given)}"
             raise self._fault(call.node, message, code="CQL032", hint=hint)
         return result_type(kind, given)
+
+    def _no_distinct(self, call: _Call, hint: str) -> LanguageError:
+        return self._fault(call.node, f"{call.name} has no DISTINCT", code="CQL032", hint=hint)
 
     def _fault(self, node: exp.Expr | Span, message: str, **told: str) -> LanguageError:
         return self.env.text.fault(node, message, **told)

@@ -22,6 +22,7 @@ from millrace.plan.bind import type_of
 from millrace.plan.conditions import both
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import (
+    MIRRORED,
     Arithmetic,
     Call,
     Case,
@@ -37,10 +38,6 @@ from millrace.plan.levels import has_parameter
 from millrace.plan.relation_types import relation_schema
 from millrace.plan.types import kind_of, shown
 from millrace.schema import Schema
-
-_MIRRORED: dict[Comparison, Comparison] = {
-    "=": "=", "<": ">", ">": "<", "<=": ">=", ">=": "<=",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +143,11 @@ class Sorting:
     # ---- ranges ----------------------------------------------------------------------------------
 
     def _range(self, node: Expression) -> Range | None:
-        if not isinstance(node, Compare) or node.operator not in _MIRRORED:
+        if not isinstance(node, Compare) or node.operator == "<>":
             return None
         for value, bound, operator in (
             (node.left, node.right, node.operator),
-            (node.right, node.left, _MIRRORED[node.operator]),
+            (node.right, node.left, MIRRORED[node.operator]),
         ):
             if _of_rows(value) and _of_query(bound):
                 return self._ranged(value, operator, bound, (node,))
@@ -187,7 +184,7 @@ class Sorting:
         """See `s.b >= r.b + :low` as `s.b - r.b >= :low` where all of them are whole numbers."""
         for value, moved, operator in (
             (node.left, node.right, node.operator),
-            (node.right, node.left, _MIRRORED[node.operator]),
+            (node.right, node.left, MIRRORED[node.operator]),
         ):
             if not _of_rows(value) or not isinstance(moved, Arithmetic):
                 continue
@@ -216,7 +213,7 @@ class Sorting:
         difference = Arithmetic("-", Cast(value, whole), Cast(base, whole))
         if subtracted:  # s.b >= r.b - :low  is  r.b - s.b <= :low
             difference = Arithmetic("-", Cast(base, whole), Cast(value, whole))
-            operator = _MIRRORED[operator]
+            operator = MIRRORED[operator]
         found = self._ranged(difference, operator, bound, ())
         return None if found is None else replace(found, hint=True)
 
