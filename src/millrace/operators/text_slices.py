@@ -60,7 +60,7 @@ def bytes_of(array: pa.Array) -> tuple[Bytes, Ints]:
 
 
 def texts_of(data: Bytes | bytes, offsets: NDArray[Any], valid: NDArray[np.bool_]) -> pa.Array:
-    """Return texts of bytes; `offsets` says where those of each begin, `valid` which are no NULL."""
+    """Return texts of bytes: `offsets` says where each begins, `valid` which are no NULL."""
     buffers = [
         pa.py_buffer(np.packbits(valid, bitorder="little")),
         pa.py_buffer(offsets.astype(np.int32)),

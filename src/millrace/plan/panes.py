@@ -271,7 +271,8 @@ class _Taking:
         """Note a comparison of what an element says with what a query does."""
         if not isinstance(node, Compare) or node.operator == "<>":
             return False
-        element, operator, value = node.left, node.operator, node.right
+        operator: Comparison = node.operator
+        element, value = node.left, node.right
         if _of_family(element):
             element, operator, value = node.right, MIRRORED[operator], node.left
         named = _names(value)
