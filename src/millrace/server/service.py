@@ -20,7 +20,7 @@ from millrace.connectors.pushed import Batch
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.streams import StreamSpec
 from millrace.engine.warm import warm_reading
-from millrace.errors import PlanError, UnknownNameError
+from millrace.errors import PlanError, ReadLimitError, UnknownNameError
 from millrace.operators.typed_function import TypedFunction
 from millrace.reading.reader import Reader
 from millrace.reading.window import Instant
@@ -320,21 +320,15 @@ class Service:
         last: int | None = None,
     ) -> pa.Table:
         """Return the answers that are kept of a query, or of a template, oldest first."""
-        found = self.found(who, name)
+        found, most = self.found(who, name), self.limits.result_rows
         read = partial(self.reader.answers, found.feed, found.qid, begin=begin, end=end, last=last)
-        table = (
-            read()
-            if self.costs.few_answers(found.feed, found.qid)
-            else await asyncio.to_thread(read)
-        )
-        if table.num_rows > self.limits.result_rows:
-            raise TooLargeError(
-                "rows a result",
-                self.limits.result_rows,
-                table.num_rows,
-                hint="Ask for a window with begin and end, or for the last.",
-            )
-        return table
+        if self.costs.few_answers(found.feed, found.qid, most):
+            return read()
+        try:
+            return await asyncio.to_thread(read, most=most)
+        except ReadLimitError as error:
+            hint = "Ask for a window with begin and end, or for the last."
+            raise TooLargeError("rows a result", most, error.now, hint=hint) from error
 
     async def changes(
         self, who: Principal, name: str, *, cursor: str | None = None, wait: float = 0.0

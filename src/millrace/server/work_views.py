@@ -108,7 +108,7 @@ class Costs:
             size = self._bytes().get(FOUND, 0) * results / max(self._n_found, 1)
         return results, round(self._time_of(feed, part, results), 6), int(size)
 
-    def few_answers(self, feed: FeedSpec, qid: int | None) -> bool:
+    def few_answers(self, feed: FeedSpec, qid: int | None, most: int) -> bool:
         """Say whether answers are read at once: those of one query, looked up, and few of them.
 
         That takes less than to wake a thread and to wait for it, which is what is slow where all
@@ -116,7 +116,7 @@ class Costs:
         """
         if qid is None or feed.policy != "lazy" or qid >= self._counts.size:
             return False
-        return bool(self._counts[qid] <= FEW_ANSWERS)
+        return bool(self._counts[qid] <= min(FEW_ANSWERS, most))
 
     def top(
         self, who: Principal, by: Literal["cost", "state", "results"], n: int
