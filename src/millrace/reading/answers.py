@@ -20,7 +20,7 @@ from millrace.operators.select import Function
 from millrace.reading.asking import standing_ids
 from millrace.reading.found_anew import answers_found_anew
 from millrace.reading.gathered import Answers, gathered_answers
-from millrace.reading.room import Room, Wanted
+from millrace.reading.room import Room, Wanted, certain_rows
 from millrace.reading.window import Instant, times_of
 from millrace.state.manifest import Manifest, Run, StoreState
 from millrace.state.merge import EPOCH, with_epoch
@@ -133,8 +133,8 @@ def stored_answers(
     if last is not None and last > 0:
         yield from _newest(runs, rows_of, last)
         return
-    if not feed.shared:
-        room.require_rows(sum(_certain_rows(run, stretch, wanted.times) for run in runs))
+    if not feed.shared and not stretch.first and stretch.stop == LAST_EPOCH:
+        room.require_rows(certain_rows(runs, wanted.times))
     for run in runs:
         yield from map(room.take, rows_of(run))
 
@@ -153,18 +153,6 @@ def _between(run: Run, times: Range) -> Iterator[Piece]:
     for piece in run.pieces:
         if piece.min_time < times[1] and piece.max_time >= times[0]:
             yield piece
-
-
-def _certain_rows(run: Run, stretch: Stretch, times: Range) -> int:
-    """Return how many rows of a run are wanted for certain, by what its pieces say of their times.
-
-    Of which epochs rows are is known where no others are left out.
-    """
-    if stretch.first or stretch.stop < LAST_EPOCH:
-        return 0
-    inside = (each for each in run.pieces
-              if each.min_time >= times[0] and each.max_time < times[1])  # fmt: skip
-    return sum(each.rows for each in inside)
 
 
 def _within(rows: pa.Table, stretch: Stretch) -> pa.Table:

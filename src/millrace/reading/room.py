@@ -7,6 +7,7 @@ read. So a reading that is too large ends as soon as that is known, not when it 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from millrace.errors import ReadLimitError
 from millrace.state.run import Range
+from millrace.state.store_state import Run
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
@@ -49,8 +51,8 @@ class Room:
         if self.rows is not None and self.n_rows + n_rows > self.rows:
             self.n_rows += n_rows
             raise ReadLimitError(
-                "the answer is too large",
-                detail=f"It has {self.n_rows:,} rows or more, and may have {self.rows:,}.",
+                "the query reads too many rows",
+                detail=f"It reads {self.n_rows:,} or more, and may read {self.rows:,}.",
                 hint="Ask for a window of time, or for the newest.",
                 now=self.n_rows,
             )
@@ -81,6 +83,13 @@ def too_slow(seconds: float) -> ReadLimitError:
     return ReadLimitError(
         "the query took too long", detail=f"It was ended after {seconds:g} seconds.", hint=LESS
     )
+
+
+def certain_rows(runs: Iterable[Run], times: Range) -> int:
+    """Return how many rows of runs are within some times for certain, as their pieces say."""
+    pieces = (piece for run in runs for piece in run.pieces)
+    inside = (each for each in pieces if each.min_time >= times[0] and each.max_time < times[1])
+    return sum(each.rows for each in inside)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ from millrace.reading.window import Instant
 from millrace.server import audit, catalog_views, stream_reads
 from millrace.server.cursors import Cursor
 from millrace.server.engine_link import EngineLink
-from millrace.server.fan_out import Event, FanOut, Subscription, events_of, require_kept
+from millrace.server.events import Event
+from millrace.server.fan_out import FanOut, Subscription
 from millrace.server.follower import Follower
 from millrace.server.limits import Limits
 from millrace.server.outcomes import Found, Outcome, Pushed
@@ -482,6 +483,4 @@ __all__ = [
     "QueryInfo",
     "QueryPage",
     "Service",
-    "events_of",
-    "require_kept",
 ]

@@ -14,11 +14,13 @@ from millrace.engine.feeds import POLICIES, Policy
 from millrace.engine.local import LocalRun
 from millrace.engine.settings import Settings
 from millrace.errors import ReadLimitError
+from millrace.reading import adhoc, bounded_pairs, gathered
 from millrace.reading import answers as reading_answers
-from millrace.reading import bounded_pairs, gathered
+from millrace.reading.adhoc import Limits, ask
 from millrace.reading.answers import answers
 from millrace.reading.changes import changes
 from millrace.reading.room import Room
+from millrace.session.held import SessionHeld
 from millrace.session.session import Session
 from millrace.state.memory_root import MemoryRoot
 from millrace.testing.bag import bag_of
@@ -75,11 +77,11 @@ def test_more_than_there_is_room_for_is_refused(
     query = session.query(TEXT.format(30), name="q", retain="1 hour", policy=policy)
     fed(session)
 
-    with pytest.raises(ReadLimitError, match="the answer is too large") as refused:
+    with pytest.raises(ReadLimitError, match="reads too many rows") as refused:
         of(session, query, Room(129), **window)
 
     assert refused.value.now > 129
-    assert "may have 129" in refused.value.detail
+    assert "may read 129" in refused.value.detail
     assert refused.value.hint
 
 
@@ -112,7 +114,7 @@ def test_what_pieces_tell_is_refused_before_anything_is_read(
 
     monkeypatch.setattr(reading_answers, "read_piece", unread)
 
-    with pytest.raises(ReadLimitError, match="too large"):
+    with pytest.raises(ReadLimitError, match="too many rows"):
         of(session, query, Room(299))
 
 
@@ -155,6 +157,33 @@ def test_changes_come_in_parts_that_make_the_whole(session: Session, policy: Pol
 
     assert len(parts) == 3
     assert pa.concat_tables(parts).equals(whole)
+
+
+def test_a_question_that_reads_too_much_is_refused_before_it_has_read_it(session: Session) -> None:
+    session.query(TEXT.format(0), name="q", retain="1 hour", policy="lazy")
+    session.execute("CREATE TABLE names (name text, PRIMARY KEY (name))")
+    session.execute(f"INSERT INTO names VALUES ('{'x' * 5_000}')")
+    fed(session)
+    held = SessionHeld(session)
+    small = Limits(memory_bytes=4_000)
+
+    for name in ("trades", "q", "names"):
+        with pytest.raises(ReadLimitError, match="the query reads too m") as refused:
+            ask(f"SELECT count(*) FROM {name}", held, limits=small)
+        assert refused.value.detail
+        assert refused.value.hint
+    counted = ask("SELECT count(*) AS n FROM trades", held, limits=Limits(memory_bytes=1 << 24))
+    assert counted["n"].to_pylist() == [300]
+
+
+def test_the_clock_of_a_question_runs_while_it_reads(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed(session)
+    monkeypatch.setattr(adhoc, "run", None)  # it does not come that far
+
+    with pytest.raises(ReadLimitError, match="took too long"):
+        ask("SELECT count(*) FROM trades", SessionHeld(session), limits=Limits(seconds=1e-6))
 
 
 def test_bytes_and_seconds_are_limited_too() -> None:
