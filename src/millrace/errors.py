@@ -148,9 +148,13 @@ class SumOverflowError(MillraceError):
 
 
 class ReadLimitError(MillraceError):
-    """A question took more time, memory or rows than one may."""
+    """A question took more time, memory or rows than one may; `now` says how many of these."""
 
     code = "read_limit"
+
+    def __init__(self, message: str, *, detail: str = "", hint: str = "", now: float = 0) -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.now = now
 
 
 class SinkError(MillraceError):

@@ -72,8 +72,6 @@ class Answers:
         self._counted = [self._slots_wanted(run, "counts") for run in self._runs]
         self._sets: dict[tuple[str, str], list[_Matched]] = {}
         self._failures: dict[int, Failure] = {}
-        self.found: dict[str, int] = {}
-        """How many answers of feeds were gathered that nobody is told."""
 
     def take(self, rows: pa.RecordBatch, times: Ints, late: Bools) -> Iterator[None]:
         """Answer the queries for one batch; yields whenever answers could be sent off.
@@ -139,11 +137,7 @@ class Answers:
         families = pairs.run.families
         counts = np.bincount(pairs.run.owners(pairs.slots), minlength=len(families))
         for number in np.flatnonzero(counts).tolist():
-            self._add_found(families[number].feed, int(counts[number]))
-
-    def _add_found(self, feed: str, n_found: int) -> None:
-        self.found[feed] = self.found.get(feed, 0) + n_found
-        self._outgoing.n_results += n_found
+            self._outgoing.count(families[number].feed, int(counts[number]))
 
     def _forms(self, feed: str) -> list[str]:
         return list(self._decision.wanted.get(feed, ()))
@@ -156,7 +150,7 @@ class Answers:
             if spec is None:
                 continue
             if not self._forms(feed):
-                self._add_found(feed, pairs.slots[at].size)
+                self._outgoing.count(feed, pairs.slots[at].size)
                 continue
             stored, slots = run.families[families[0]], pairs.slots[at]
             parameters, alike = None, stored.projection

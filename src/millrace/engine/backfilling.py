@@ -65,9 +65,10 @@ def backfill(
                 for _ in answers.take(rows, times, np.zeros(rows.num_rows, np.bool_)):
                     found.take(outgoing.overflowing(), spread=spread)
             answers.finish()
-            found.tallies.append(Tally("", failures=answers.failures, found=answers.found))
+            found.tallies.append(Tally("", failures=answers.failures))
         found.take(outgoing.remaining(), spread=spread)
-        found.tallies.append(Tally("", results=outgoing.n_results))
+        n_results = sum(outgoing.found.values())
+        found.tallies.append(Tally("", results=n_results, found=outgoing.found))
     return found
 
 

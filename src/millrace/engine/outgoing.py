@@ -48,7 +48,8 @@ class Outgoing:
         self._ordinal = 0
         self._oversize = False
         self.n_dead = 0
-        self.n_results = 0
+        self.found: dict[str, int] = {}
+        """How many answers the queries of each feed have, told or not."""
 
     def add_results(
         self,
@@ -216,11 +217,16 @@ class Outgoing:
         """Return a chunk that is for the driver: the first shard passes it on."""
         return self._chunk(shard, kind, self._spec.name, payload)
 
+    def count(self, feed: str, n_results: int) -> None:
+        """Count answers of a feed."""
+        if n_results:
+            self.found[feed] = self.found.get(feed, 0) + n_results
+
     def _count_results(self, feed: FeedSpec, form: FanOut, n_results: int) -> None:
         """Count matches; those of a feed that is told in several forms once."""
         wanted = self._decision.wanted.get(feed.name, ())
         if form == next((each for each in FANOUTS if each in wanted), form):
-            self.n_results += n_results
+            self.count(feed.name, n_results)
 
     def _add(self, shard: int, kind: str, name: str, table: pa.Table) -> None:
         self._tables.setdefault((shard, kind, name), []).append(table)

@@ -131,6 +131,12 @@ def of_each_query(stored: pa.Table, qid: int | None = None) -> pa.Table:
     return expanded(stored.take(pa.array(order)), "_key", qid)
 
 
+def n_told(stored: pa.Table) -> int:
+    """Return how many rows those are for each query, of rows that are stored with sets of them."""
+    sets = (unpacked(each)[1] for each in stored.column(SETS).chunks)
+    return sum(int(bounds[-1]) for bounds in sets)
+
+
 def stored_rows(root: Root, runs: Sequence[Run]) -> pa.Table:
     """Read runs of one feed as they are stored, each row with its epoch."""
     return pa.concat_tables(

@@ -124,16 +124,16 @@ class Router:
             segments=tuple(self._lateness.segments()),
             failures=self._answers.failures,
             dead=self._outgoing.n_dead,
-            results=self._outgoing.n_results,
+            results=sum(self._outgoing.found.values()),
             sent=self._outgoing.bytes_sent,
             seconds=self._seconds,
             least=self._lateness.least,
-            found=self._answers.found,
         )
-        spelt = json.dumps(tally.to_json()).encode()
-        yield self._outgoing.document(kinds.TALLY, spelt)
+        counted = replace(tally, found=self._outgoing.found)
+        yield self._outgoing.document(kinds.TALLY, json.dumps(counted.to_json()).encode())
+        clocks = json.dumps(tally.to_json()).encode()
         for shard in range(1, self._others):
-            yield self._outgoing.document(kinds.CLOCKS, spelt, shard)
+            yield self._outgoing.document(kinds.CLOCKS, clocks, shard)
         failpoints.reach("route.after")
 
     def _timed(self, arrived: Arrived) -> tuple[pa.RecordBatch, np.ndarray, pa.Array]:

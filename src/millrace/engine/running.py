@@ -85,13 +85,12 @@ class Moved:
     """What plans have made in one shard: rows for stores and other shards, queries that failed.
 
     `work` is what their operators did, by the number of the feed, and `reaches` how far back those
-    read elements whose queries say so. `found` counts answers that share rows, by feed.
+    read elements whose queries say so. `found` counts answers by feed.
     """
 
     rows: dict[str, list[pa.Table]] = field(default_factory=dict)
     sent: list[Sent] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    n_results: int = 0
     found: dict[str, int] = field(default_factory=dict)
     work: dict[int, Work] = field(default_factory=dict)
     reaches: dict[int, int] = field(default_factory=dict)
@@ -101,11 +100,15 @@ class Moved:
         if table.num_rows:
             self.rows.setdefault(store, []).append(table)
 
+    def count(self, feed: str, n_found: int) -> None:
+        """Count answers of a feed."""
+        if n_found:
+            self.found[feed] = self.found.get(feed, 0) + n_found
+
     def include(self, other: Moved) -> None:
         """Add what one more plan has made."""
-        self.n_results += other.n_results
         for name, n_found in other.found.items():
-            self.found[name] = self.found.get(name, 0) + n_found
+            self.count(name, n_found)
         self.sent += other.sent
         for number, work in other.work.items():
             self.work[number] = summed(self.work.get(number, {}), work)
@@ -458,10 +461,9 @@ class Running:
             for column, wanted in zip(heard.rows.columns, _shown(feed.answer), strict=True)
         ]
         names = ["_key", "_time", "_late", *marked, *feed.answer.names]
-        moved.n_results += len(heard.queries)
+        moved.count(feed.name, len(heard.queries))
         wanted = self.decision.wanted.get(feed.name, ())
         if feed.stores_sets and wanted:
-            moved.found[feed.name] = len(heard.queries)
             columns, names = [*columns, heard.sets()], [*names, SETS]
         if "rows" in wanted or (feed.stores_sets and "sets" in wanted):
             moved.add(answer_store(feed, "rows"), pa.Table.from_arrays(columns, names=names))

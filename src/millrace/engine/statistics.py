@@ -8,7 +8,6 @@ from typing import Any, Self
 
 from millrace.engine.decision import Decision
 from millrace.engine.receipt import Receipt
-from millrace.engine.stores import answers_in
 from millrace.engine.streams import SYSSTREAM
 from millrace.state.manifest import Delta, Manifest
 
@@ -25,6 +24,8 @@ class EpochStatistics:
         summed over tasks.
     rows, bytes, late, dead
         Of all streams but the one on which the engine tells of itself.
+    results, results_by_query
+        Answers, in all and by feed. A row that is told to several queries is one of each.
     lag
         For each stream, how far its watermark is behind the wall clock, in us.
     """
@@ -74,15 +75,10 @@ def measure(
 ) -> EpochStatistics:
     """Sum up an epoch from its receipts; `manifest` is the one before it."""
     tallies = [each for receipt in receipts for each in receipt.tallies]
-    written = [each for receipt in receipts for each in receipt.written]
     by_stream: dict[str, int] = {}
     for tally in tallies:
         by_stream[tally.stream] = by_stream.get(tally.stream, 0) + tally.rows
     by_query: dict[str, int] = {}
-    for each in written:
-        found = answers_in(each.store)
-        if found is not None and found[0] == ("rows",) and each.merge is None:
-            by_query[found[1]] = by_query.get(found[1], 0) + each.rows
     for tally in tallies:
         for feed, n_found in tally.found.items():
             by_query[feed] = by_query.get(feed, 0) + n_found

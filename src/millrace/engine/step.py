@@ -138,9 +138,9 @@ def _progress(arrived: list[Chunk], running: Running) -> Progress:
 
 def _of_plans(moved: Moved) -> Iterable[Tally]:
     """Tell what plans have answered, and which have failed."""
-    if moved.n_results or moved.failures:
-        failures = tuple(moved.failures)
-        yield Tally("", results=moved.n_results, failures=failures, found=moved.found)
+    n_results, failures = sum(moved.found.values()), tuple(moved.failures)
+    if n_results or failures:
+        yield Tally("", results=n_results, failures=failures, found=moved.found)
 
 
 def _sorted_runs(arrived: list[Chunk], moved: Moved, shard: int) -> dict[Written, pa.Table]:

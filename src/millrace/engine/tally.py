@@ -62,7 +62,7 @@ class Tally:
     """What one map task saw of one stream.
 
     `earliest` is the least time that plans were given, `least` that of all punctual rows. `found`
-    counts, by feed, answers that were gathered and not told, or are told by rows that they share.
+    counts answers by feed, whether they are told or not, and whether they share rows.
     """
 
     stream: str

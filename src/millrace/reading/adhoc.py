@@ -24,8 +24,9 @@ from millrace.lang.trees import span_of
 from millrace.operators.evaluate import Function
 from millrace.plan.declared import Declared
 from millrace.plan.relations import Source, Windowed
-from millrace.reading.duckdb_run import Limits, import_duckdb, run
+from millrace.reading.duckdb_run import Limits, import_duckdb, room_for, run
 from millrace.reading.duckdb_sql import Loaded, printed
+from millrace.reading.room import Room
 from millrace.schema import Schema
 
 __all__ = ["Held", "Limits", "Timed", "ask"]
@@ -51,11 +52,11 @@ class Held(Protocol):
         ...
 
     def rows(
-        self, name: str, begin: int | None, end: int | None, columns: Sequence[str]
+        self, name: str, begin: int | None, end: int | None, columns: Sequence[str], room: Room
     ) -> pa.Table:
         """Return the rows, oldest first; those with a time of [begin, end) in microseconds.
 
-        Only `columns` are looked at; there may be others.
+        Only `columns` are looked at; there may be others. What is read takes its room.
         """
         ...
 
@@ -102,12 +103,14 @@ def ask(question: Question, held: Held, *, limits: Limits | None = None) -> pa.T
         If the answer takes longer, or is larger, than the limits allow.
     """
     import_duckdb()
+    allowed = limits or Limits()
+    room = room_for(allowed)
     parsed = query_of(question) if isinstance(question, str) else question
     declared, views, times = _declared(parsed, held)
     bound = bind_once(parsed, declared, views=views, times=times)
     found = printed(bound.plan, declared, held.functions)
-    tables = [_rows(each, held) for each in found.tables]
-    return run(found, tables, bound.schema, held.functions, limits or Limits())
+    tables = [_rows(each, held, room) for each in found.tables]
+    return run(found, tables, bound.schema, held.functions, allowed, room)
 
 
 def _declared(parsed: Parsed, held: Held) -> tuple[Declared, dict[str, View], dict[str, str]]:
@@ -144,11 +147,11 @@ def _declared(parsed: Parsed, held: Held) -> tuple[Declared, dict[str, View], di
     return Declared(streams, tables, held.function_types, once=True), opened, times
 
 
-def _rows(loaded: Loaded, held: Held) -> pa.Table:
+def _rows(loaded: Loaded, held: Held, room: Room) -> pa.Table:
     """Return the rows that a leaf of the plan shows now."""
     leaf, columns = loaded.leaf, [name for name, _ in loaded.columns]
     if not isinstance(leaf, Windowed):
-        return held.rows(leaf.name, None, None, columns)
+        return held.rows(leaf.name, None, None, columns, room)
     assert isinstance(leaf.stream, Source), "a stream that a plan tells is not bound here"
     window, time = leaf.window, held.time(leaf.stream.name)
     assert time is not None, "what has no time has no window"
@@ -158,4 +161,4 @@ def _rows(loaded: Loaded, held: Held) -> pa.Table:
         begin = time.now - window.size
     if window.lag or (window.size is not None and window.until is None):
         end = time.now - window.lag + 1
-    return held.rows(leaf.stream.name, begin, end, columns)
+    return held.rows(leaf.stream.name, begin, end, columns, room)

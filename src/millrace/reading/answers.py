@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -13,15 +14,17 @@ from numpy.typing import NDArray
 from millrace.connectors.sinks.sink import FanOut
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.policies import LAST_EPOCH, Stretch, stretches
-from millrace.engine.results import of_each_query, shown, told
+from millrace.engine.results import n_told, of_each_query, shown, told
 from millrace.engine.stores import answer_store, store_specs_of, tells_queries_apart
 from millrace.operators.select import Function
 from millrace.reading.asking import standing_ids
 from millrace.reading.found_anew import answers_found_anew
 from millrace.reading.gathered import Answers, gathered_answers
+from millrace.reading.room import Room, Wanted, certain_rows
 from millrace.reading.window import Instant, times_of
-from millrace.state.manifest import Manifest, Run
+from millrace.state.manifest import Manifest, Run, StoreState
 from millrace.state.merge import EPOCH, with_epoch
+from millrace.state.piece import Piece
 from millrace.state.root import Root
 from millrace.state.run import Range, read_piece
 
@@ -37,6 +40,7 @@ def answers(  # noqa: PLR0913  a window has as many words as in SQL
     end: Instant | None = None,
     last: int | None = None,
     functions: Mapping[str, Function] | None = None,
+    room: Room | None = None,
 ) -> pa.Table:
     """Return the answers of a feed, or of one query in it, oldest first.
 
@@ -50,11 +54,14 @@ def answers(  # noqa: PLR0913  a window has as many words as in SQL
         How many of the newest are wanted.
     functions
         The registered functions, if answers are computed when they are read.
+    room
+        How much may be read.
     """
     times = times_of(manifest, feed, begin, end)
-    table = kept_answers(
-        root, manifest, feed, qid, first=first, times=times, last=last, functions=functions
-    )
+    wanted = Wanted(times, last, room or Room())
+    if room is not None and room.rows is not None and (last or 0) > room.rows:
+        wanted = replace(wanted, last=None)  # as if all were wanted: they are refused if too many
+    table = kept_answers(root, manifest, feed, qid, wanted, first=first, functions=functions)
     return table if last is None else table.slice(max(table.num_rows - last, 0))
 
 
@@ -63,25 +70,26 @@ def kept_answers(  # noqa: PLR0913  a window has as many words as in SQL
     manifest: Manifest,
     feed: FeedSpec,
     qid: int | None,
+    wanted: Wanted,
     *,
     first: int,
-    times: Range,
+    stop: int = LAST_EPOCH,
     functions: Mapping[str, Function] | None,
-    last: int | None = None,
 ) -> pa.Table:
-    """Return the answers of some times, in whatever way they are kept.
+    """Return the answers of some times and of epochs of [first, stop), in whatever way kept.
 
-    If only the `last` are wanted, of those before them some may be missing.
+    If only the last are wanted, of those before them some may be missing.
     """
     tables: list[pa.Table] = []
     parts: list[Answers] = []
-    for each in stretches(manifest, feed, first):
+    for whole in stretches(manifest, feed, first):
+        each = whole._replace(stop=min(whole.stop, stop))
         if each.policy == "eager":
-            tables += stored_answers(root, manifest, feed, qid, each, times=times, last=last)
+            tables += stored_answers(root, manifest, feed, qid, each, wanted)
         else:
             read = gathered_answers if each.policy == "lazy" else answers_found_anew
             qids = None if qid is None else np.array([qid], np.uint64)
-            parts += read(root, manifest, feed, qids, each, times=times, functions=functions)
+            parts += read(root, manifest, feed, qids, each, wanted, functions)
     tables = [each for each in tables if each.num_rows]
     parts = [each for each in parts if len(each["_key"])]
     if len(parts) == 1 and not tables:
@@ -98,35 +106,53 @@ def stored_answers(
     feed: FeedSpec,
     qid: int | None,
     stretch: Stretch,
-    *,
-    times: Range,
-    last: int | None = None,
+    wanted: Wanted,
 ) -> Iterator[pa.Table]:
-    """Yield answers that are stored as rows; all runs of them, or the newest."""
-    state = manifest.stores.get(answer_store(feed, "rows"))
+    """Yield answers that are stored as rows; all runs of them, or the newest.
+
+    What is read takes its room, unless it is of the last.
+    """
+    state, last, room = manifest.stores.get(answer_store(feed, "rows")), wanted.last, wanted.room
     keys = None if qid is None or feed.stores_sets else (qid, qid + 1)
     alive = None
     if qid is None and feed.shared and feed.retain is not None and feed.plan is None:
         alive = standing_ids(root, manifest, feed)
 
     def rows_of(run: Run) -> Iterator[pa.Table]:
-        for piece in run.pieces:
-            if piece.min_time >= times[1] or piece.max_time < times[0]:
-                continue
-            rows = with_epoch(read_piece(root, piece, keys=keys, times=times), run.epoch)
-            rows = _within(rows, stretch)
+        for piece in _between(run, wanted.times):
+            read = read_piece(root, piece, keys=keys, times=wanted.times)
+            rows = _within(with_epoch(read, run.epoch), stretch)
             if feed.stores_sets:
+                room.require_rows(n_told(rows) if qid is None else 0)
                 rows = of_each_query(rows, qid)
             if alive is not None:
                 rows = rows.filter(pa.array(np.isin(rows.column("_key").to_numpy(), alive)))
             yield rows
 
-    runs = [run for run in (() if state is None else state.runs) if run.epoch >= stretch.first]
+    runs = _runs(state, stretch)
     if last is not None and last > 0:
         yield from _newest(runs, rows_of, last)
-    else:
-        for run in runs:
-            yield from rows_of(run)
+        return
+    if not feed.shared and not stretch.first and stretch.stop == LAST_EPOCH:
+        room.require_rows(certain_rows(runs, wanted.times))
+    for run in runs:
+        yield from map(room.take, rows_of(run))
+
+
+def _runs(state: StoreState | None, stretch: Stretch) -> list[Run]:
+    """Return the runs that may have rows of some epochs; one that was merged has earlier ones."""
+    return [
+        run
+        for run in (() if state is None else state.runs)
+        if run.epoch >= stretch.first and (run.level or run.epoch < stretch.stop)
+    ]
+
+
+def _between(run: Run, times: Range) -> Iterator[Piece]:
+    """Yield the pieces of a run that may have rows of some times."""
+    for piece in run.pieces:
+        if piece.min_time < times[1] and piece.max_time >= times[0]:
+            yield piece
 
 
 def _within(rows: pa.Table, stretch: Stretch) -> pa.Table:

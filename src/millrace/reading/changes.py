@@ -13,11 +13,13 @@ from itertools import chain
 import pyarrow as pa
 
 from millrace.engine.feeds import FeedSpec
+from millrace.engine.policies import LAST_EPOCH
 from millrace.engine.retention import horizon_of, last_expired
 from millrace.engine.stores import answer_store
 from millrace.errors import LostAnswersError, PlanError
 from millrace.operators.select import Function
 from millrace.reading.answers import kept_answers
+from millrace.reading.room import Wanted
 from millrace.reading.window import EVERYTHING, times_of
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
@@ -31,9 +33,12 @@ def changes(
     qid: int | None,
     after: int,
     *,
+    until: int | None = None,
     functions: Mapping[str, Function] | None = None,
 ) -> tuple[pa.Table, int]:
     """Return the answers of the epochs after a cursor, and the cursor behind them.
+
+    If there are many epochs, some may be read at a time, those up to `until`.
 
     Raises
     ------
@@ -43,10 +48,11 @@ def changes(
     require_cursor(manifest, feed, after)
     # What plans tell has no least time; that some of it has gone is known when its run is dropped.
     times = times_of(manifest, feed) if feed.plan is None else EVERYTHING
-    table = kept_answers(
-        root, manifest, feed, qid, first=after + 1, times=times, functions=functions
-    )
-    return table, manifest.epoch
+    last = manifest.epoch if until is None else min(until, manifest.epoch)
+    stop = LAST_EPOCH if last == manifest.epoch else last + 1
+    epochs = {"first": after + 1, "stop": stop}
+    table = kept_answers(root, manifest, feed, qid, Wanted(times), **epochs, functions=functions)
+    return table, last
 
 
 def oldest_cursor(manifest: Manifest, feed: FeedSpec) -> int:

@@ -36,6 +36,7 @@ from millrace.reading.exact_lists import (
     most_frequent_places,
     percentiles_between,
 )
+from millrace.reading.room import LESS, Room, too_slow
 from millrace.schema import Schema
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ _SETTINGS = {
     "temp_directory": "",
 }
 _BATCH = 65_536
+LEAST_ROW_BYTES = 16
+"""What a row takes at least while it is read: a key and a time."""
 _SEVERAL = "More than one row returned by a subquery"
 
 
@@ -61,6 +64,11 @@ class Limits:
     memory_bytes: int = 1 << 30
     answer_rows: int = 1_000_000
     answer_bytes: int = 256 << 20
+
+
+def room_for(limits: Limits) -> Room:
+    """Return the room for what a question reads; its time begins now."""
+    return Room(limits.memory_bytes // LEAST_ROW_BYTES, limits.memory_bytes, limits.seconds)
 
 
 @dataclass
@@ -76,12 +84,16 @@ def run(
     schema: Schema,
     functions: Mapping[str, Registered],
     limits: Limits,
+    room: Room | None = None,
 ) -> pa.Table:
-    """Return the answer of printed SQL over the tables that it names, in these columns."""
+    """Return the answer of printed SQL over the tables that it names, in these columns.
+
+    The time that it took to read the tables is part of its time, if they were taken from `room`.
+    """
     import_duckdb()
-    faults = _Faults()
+    faults, left = _Faults(), (room or room_for(limits)).seconds_left
     with _opened(limits) as database:
-        timer = threading.Timer(limits.seconds, database.interrupt)
+        timer = threading.Timer(left or limits.seconds, database.interrupt)
         timer.daemon = True
         timer.start()
         try:
@@ -252,16 +264,12 @@ def _in_our_words(cause: Exception, faults: _Faults, limits: Limits) -> Millrace
         )
     module = import_duckdb()
     if isinstance(cause, module.InterruptException):
-        return ReadLimitError(
-            "the query took too long",
-            detail=f"It was ended after {limits.seconds:g} seconds.",
-            hint="Ask for less: a shorter window, fewer rows, joins by equal columns.",
-        )
+        return too_slow(limits.seconds)
     if isinstance(cause, module.OutOfMemoryException):
         return ReadLimitError(
             "the query needs too much memory",
             detail=f"It may take {limits.memory_bytes >> 20:,} MB.",
-            hint="Ask for less: a shorter window, fewer rows, joins by equal columns.",
+            hint=LESS,
         )
     if _SEVERAL in str(cause):
         return SeveralRowsError(

@@ -9,7 +9,7 @@ Cost: all rows within the window are read for each reading, whatever is found.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,9 @@ import pyarrow as pa
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.policies import Stretch
 from millrace.engine.stores import ASKED
-from millrace.index.match import Matcher
+from millrace.index.match import Matcher, Source
 from millrace.index.pieces import pieces
-from millrace.kernels.arrays import Hashes
+from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.operators.select import Function, matching
 from millrace.reading.asking import Asking, asking, standing
 from millrace.reading.gathered import (
@@ -30,9 +30,9 @@ from millrace.reading.gathered import (
     one_batch,
     rows_between,
 )
+from millrace.reading.room import Wanted
 from millrace.state.manifest import Manifest
 from millrace.state.root import Root
-from millrace.state.run import Range
 
 ONE_BY_ONE = 8
 
@@ -43,35 +43,85 @@ def answers_found_anew(
     feed: FeedSpec,
     qids: Hashes | None,
     stretch: Stretch,
-    *,
-    times: Range,
+    wanted: Wanted,
     functions: Mapping[str, Function] | None,
 ) -> Iterator[Answers]:
-    """Yield the answers of some queries of a feed, or of all, as stored answers look."""
-    rows = rows_between(root, manifest, feed, times)
-    if rows is None:
-        return
-    rows = rows.filter(pa.array(~about_history(rows)))  # which is there for others
-    epochs = epochs_of(rows)
-    rows = rows.filter(pa.array((epochs >= stretch.first) & (epochs < stretch.stop)))
-    few = qids is not None and qids.size <= ONE_BY_ONE
-    if few:
-        for asked in asking(root, manifest, feed, qids, constants=True):
-            for nth in range(asked.qids.size):
-                found = _matching(asked, nth, rows, functions or {})
-                yield answered(
-                    feed, asked, np.repeat(asked.qids[nth], len(found)), one_batch(found), functions
-                )
-        return
-    places, owners = _matched(root, manifest, feed, rows, functions or {})
+    """Yield the answers of some queries of a feed, or of all, as stored answers look.
+
+    Rows are asked in bounded parts. What is found takes its room; or if only the last are wanted,
+    what is older than those is let go on the way.
+    """
+    few, newest = qids is not None and qids.size <= ONE_BY_ONE, Newest(wanted.last)
+    asked = list(asking(root, manifest, feed, qids, constants=few))
+    sources = () if few else standing(root, manifest, feed.stream)
+    last = bool(wanted.last)
+    for part in rows_between(root, manifest, feed, wanted.times, newest_first=last):
+        kept = ~about_history(part)  # which is there for others
+        epochs = epochs_of(part)
+        kept &= (epochs >= stretch.first) & (epochs < stretch.stop)
+        rows = part.filter(pa.array(kept))
+        found = (
+            _one_by_one(asked, rows, functions or {})
+            if few
+            else _together(asked, rows, feed, sources, qids, functions or {})
+        )
+        for each, owners, mine in found:
+            if last:
+                late = newest.among(epochs_of(mine))
+                yield answered(feed, each, owners[late], one_batch(mine.filter(late)), functions)
+            else:
+                yield answered(feed, each, owners, one_batch(wanted.room.take(mine)), functions)
+
+
+class Newest:
+    """Tells which rows may be among the last, of rows that come some at a time; all, if 0."""
+
+    def __init__(self, last: int | None) -> None:
+        self._last = last or 0
+        self._epochs = np.zeros(0, np.int64)
+
+    def among(self, epochs: Ints) -> Bools:
+        """Say which rows of some epochs are not older than the last so far.
+
+        >>> Newest(2).among(np.array([3, 1, 2, 2])).tolist()
+        [True, False, True, True]
+        """
+        known = np.append(self._epochs, epochs)
+        if known.size <= self._last or not self._last:
+            self._epochs = known
+            return np.ones(epochs.size, np.bool_)
+        self._epochs = np.partition(known, -self._last)[-self._last :]
+        found: Bools = epochs >= self._epochs.min()
+        return found
+
+
+def _one_by_one(
+    asked: Sequence[Asking], rows: pa.Table, functions: Mapping[str, Function]
+) -> Iterator[tuple[Asking, Hashes, pa.Table]]:
+    """Yield the rows of each query by itself, and as often the query."""
+    for each in asked:
+        for nth in range(each.qids.size):
+            found = _matching(each, nth, rows, functions)
+            yield each, np.repeat(each.qids[nth], len(found)), found
+
+
+def _together(
+    asked: Sequence[Asking],
+    rows: pa.Table,
+    feed: FeedSpec,
+    sources: Sequence[Source],
+    qids: Hashes | None,
+    functions: Mapping[str, Function],
+) -> Iterator[tuple[Asking, Hashes, pa.Table]]:
+    """Yield the rows of queries of a family, and the query of each."""
+    places, owners = _matched(feed, rows, sources, functions)
     stood = rows.column(ASKED).to_numpy()[places] > owners
     if qids is not None:
         stood &= np.isin(owners, qids)
     places, owners = places[stood], owners[stood]
-    for asked in asking(root, manifest, feed, qids):
-        mine = np.isin(owners, asked.qids)
-        taken = one_batch(rows.take(pa.array(places[mine])))
-        yield answered(feed, asked, owners[mine], taken, functions)
+    for each in asked:
+        mine = np.isin(owners, each.qids)
+        yield each, owners[mine], rows.take(pa.array(places[mine]))
 
 
 def _matching(
@@ -89,14 +139,9 @@ def _matching(
 
 
 def _matched(
-    root: Root,
-    manifest: Manifest,
-    feed: FeedSpec,
-    rows: pa.Table,
-    functions: Mapping[str, Function],
+    feed: FeedSpec, rows: pa.Table, sources: Sequence[Source], functions: Mapping[str, Function]
 ) -> tuple[Hashes, Hashes]:
     """Return the places of rows that queries of a feed keep, and the queries."""
-    sources = standing(root, manifest, feed.stream)
     matcher = Matcher(sources, functions)
     wanted = []
     for each in sources:

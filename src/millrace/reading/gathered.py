@@ -12,7 +12,7 @@ Cost: about 0.1 ms for a query, whatever the runs of the two stores, and less th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -34,11 +34,15 @@ from millrace.kernels.mapped import members_of_keys
 from millrace.kernels.sorted_keys import distinct
 from millrace.operators.select import Function, outputs
 from millrace.reading.asking import Asking, asking, asking_one
+from millrace.reading.bounded_pairs import most_pairs, pairs_within
+from millrace.reading.room import Wanted
 from millrace.state.lookup import FIRST_TIME, LAST_TIME, lookup
 from millrace.state.manifest import Manifest, StoreState
 from millrace.state.merge import EPOCH
 from millrace.state.root import Root
 from millrace.state.run import Range, read_piece
+
+ROWS_AT_ONCE = 1 << 18
 
 _EPOCHS = np.uint64(EPOCH_SHIFT)
 _LEADING = ("_key", "_time", "_late")
@@ -75,24 +79,29 @@ def gathered_answers(
     feed: FeedSpec,
     qids: Hashes | None,
     stretch: Stretch,
-    *,
-    times: Range,
+    wanted: Wanted,
     functions: Mapping[str, Function] | None,
 ) -> Iterator[Answers]:
     """Yield the answers of some queries of a feed, or of all, as stored answers look."""
+    times = wanted.times
     asked = [] if qids is not None else list(asking(root, manifest, feed))
-    wanted = np.concatenate([each.qids for each in asked]) if asked else qids
-    pairs = None if wanted is None else paired(root, manifest, feed, wanted, stretch.first, times)
-    if pairs is not None and stretch.stop < LAST_EPOCH:
-        before = pairs[1] < np.uint64(stretch.stop << EPOCH_SHIFT)
-        pairs = pairs[0][before], pairs[1][before]
+    ids = np.concatenate([each.qids for each in asked]) if asked else qids
+    if ids is None:
+        return
+    pairs = _bounded(root, manifest, feed, ids, stretch, wanted)
+    if pairs is None:
+        pairs = paired(root, manifest, feed, ids, stretch.first, times)
+        if pairs is not None and stretch.stop < LAST_EPOCH:
+            before = pairs[1] < np.uint64(stretch.stop << EPOCH_SHIFT)
+            pairs = pairs[0][before], pairs[1][before]
     if pairs is None or not pairs[1].size:
         return
     if qids is not None and qids.size == 1:
         for each in asking_one(root, manifest, feed, int(qids[0])):
             columns = (*_LEADING, *sorted(each.columns))
-            ids = distinct(pairs[1])
-            rows = _rows(root, manifest, feed, ids, times, columns, shift=EPOCH_SHIFT)
+            mine = distinct(pairs[1])
+            rows = _rows(root, manifest, feed, mine, times, columns, shift=EPOCH_SHIFT)
+            _hold(rows, wanted)
             yield answered(feed, each, pairs[0][: rows.num_rows], rows, functions)
         return
     if qids is not None:
@@ -101,7 +110,33 @@ def gathered_answers(
     found = with_rows(root, manifest, feed, pairs, times, (*_LEADING, *needed))
     for each in asked:
         owners, rows = found.all() if len(asked) == 1 else found.of(each.qids)
+        _hold(rows, wanted)
         yield answered(feed, each, owners, rows, functions)
+
+
+def _hold(rows: pa.RecordBatch, wanted: Wanted) -> None:
+    """Let rows take their room, unless only the last of them are wanted."""
+    if not wanted.last:
+        wanted.room.take(rows)
+
+
+def _bounded(
+    root: Root,
+    manifest: Manifest,
+    feed: FeedSpec,
+    qids: Hashes,
+    stretch: Stretch,
+    wanted: Wanted,
+) -> tuple[Hashes, Hashes] | None:
+    """Return the pairs in a window if there may be more than there is room for, else None."""
+    found, seen = (_store(manifest, feed, kind) for kind in ("found", "seen"))
+    left = wanted.room.rows_left
+    if left is None or found is None or seen is None:
+        return None
+    within = replace(wanted, times=_within_int64(wanted.times))
+    if most_pairs(root, found, qids, within.times[0]) <= left:
+        return None
+    return pairs_within(root, (found, seen), qids, stretch, within)
 
 
 def paired(
@@ -170,16 +205,21 @@ def answered(
     }
 
 
-def rows_between(root: Root, manifest: Manifest, feed: FeedSpec, times: Range) -> pa.Table | None:
-    """Return all rows of a feed's stream that were seen in some times, None if there are none."""
+def rows_between(
+    root: Root, manifest: Manifest, feed: FeedSpec, times: Range, *, newest_first: bool = False
+) -> Iterator[pa.Table]:
+    """Yield all rows of a feed's stream that were seen in some times, in bounded parts."""
     store = _store(manifest, feed, "seen")
-    found = [
-        read_piece(root, piece, times=times)
-        for run in (() if store is None else store.runs)
-        for piece in run.pieces
-        if piece.min_time < times[1] and piece.max_time >= times[0]
-    ]
-    return pa.concat_tables(found) if found else None
+    runs = () if store is None else store.runs
+    some: list[pa.Table] = []
+    for piece in (piece for run in runs[:: -1 if newest_first else 1] for piece in run.pieces):
+        if piece.min_time < times[1] and piece.max_time >= times[0]:
+            some.append(read_piece(root, piece, times=times))
+        if sum(each.num_rows for each in some) >= ROWS_AT_ONCE:
+            yield pa.concat_tables(some)
+            some = []
+    if some:
+        yield pa.concat_tables(some)
 
 
 def about_history(rows: pa.Table | pa.RecordBatch) -> Bools:

@@ -24,6 +24,7 @@ from millrace.plan.nearest import MOST_COMPARED, nearest, there_are
 from millrace.reading.adhoc import Question, Timed, ask
 from millrace.reading.answers import answers, no_answers
 from millrace.reading.history import history, newest_time
+from millrace.reading.room import Room
 from millrace.schema import Column, Columns, Schema
 from millrace.state.manifest import Manifest
 from millrace.state.names import MissingError
@@ -100,14 +101,14 @@ class CommittedHeld(ABC):
         return Timed(_TIME, newest_time(found.feed.sources, self._manifest, self._catalog))
 
     def rows(
-        self, name: str, begin: int | None, end: int | None, columns: Sequence[str]
+        self, name: str, begin: int | None, end: int | None, columns: Sequence[str], room: Room
     ) -> pa.Table:
         """Return the rows, oldest first; those with a time of [begin, end)."""
         if name in self._catalog.tables:
-            return self.table_rows(name)
+            return room.take(self.table_rows(name))
         found = self.standing(name)
         if found is not None and found.qid is None:
-            return self._parameters(found.feed)
+            return room.take(self._parameters(found.feed))
         if found is not None:
             return answers(
                 self._root,
@@ -117,8 +118,10 @@ class CommittedHeld(ABC):
                 begin=begin,
                 end=end,
                 functions=self.functions,
+                room=room,
             )
-        return history(self._root, self._manifest, self._catalog, name, begin, end, columns=columns)
+        read = self._root, self._manifest, self._catalog
+        return history(*read, name, begin, end, columns=columns, room=room)
 
     def unknown(self, name: str) -> tuple[str, str, str]:
         """Return a fact, a detail and a hint about a name that cannot be read."""

@@ -11,6 +11,7 @@ from millrace.engine import facts
 from millrace.engine.catalog import Catalog
 from millrace.engine.stores import rows_store
 from millrace.engine.streams import StreamSpec
+from millrace.reading.room import Room, certain_rows
 from millrace.reading.window import FIRST_TIME
 from millrace.state.manifest import Manifest
 from millrace.state.merge import LAST_TIME
@@ -34,7 +35,7 @@ def newest_time(names: tuple[str, ...], manifest: Manifest, catalog: Catalog) ->
     return max(rows + [marks[name] for name in names if name in marks], default=0)
 
 
-def history(
+def history(  # noqa: PLR0913  a window has as many words as in SQL
     root: Root,
     manifest: Manifest,
     catalog: Catalog,
@@ -43,10 +44,12 @@ def history(
     end: int | None = None,
     *,
     columns: Sequence[str] | None = None,
+    room: Room | None = None,
 ) -> pa.Table:
     """Return the rows that a stream retains of [begin, end), oldest first, with `_time`.
 
-    Whether rows beyond retention are still in files or not cannot be seen.
+    Whether rows beyond retention are still in files or not cannot be seen. What is read takes its
+    room.
     """
     spec = catalog.streams[stream]
     state = manifest.stores.get(rows_store(spec))
@@ -56,6 +59,8 @@ def history(
     first = max(retained_since(spec, manifest, catalog), FIRST_TIME if begin is None else begin)
     times = (first, LAST_TIME if end is None else end)
     names = [TIME, *(spec.schema.names if columns is None else columns)]
-    rows = scan(root, state, times=times, columns=names)
+    room = room or Room()
+    room.require_rows(certain_rows(state.runs, times))
+    rows = scan(root, state, times=times, columns=names, taking=room.take)
     order = np.argsort(rows.column(TIME).to_numpy(), kind="stable")
     return rows.take(pa.array(order))

@@ -34,6 +34,7 @@ from millrace.errors import CorruptionError, StoreError
 from millrace.operators.typed_function import TypedFunction
 from millrace.reading.answers import answers
 from millrace.reading.query_list import QueryList
+from millrace.reading.room import Room
 from millrace.reading.window import Instant
 from millrace.state.container import Container
 from millrace.state.lease import Lease
@@ -193,15 +194,19 @@ class Reader:
         begin: Instant | None = None,
         end: Instant | None = None,
         last: int | None = None,
+        most: int | None = None,
     ) -> pa.Table:
-        """Return answers that are kept; if a file has just gone, those of the newest epoch."""
+        """Return answers that are kept; if a file has just gone, those of the newest epoch.
+
+        If there are more than `most` they are not read, and a `ReadLimitError` is raised.
+        """
         window: dict[str, Any] = {"begin": begin, "end": end, "last": last}
         window["functions"] = self.functions
         try:
-            return answers(self.root, self.manifest, feed, qid, **window)
+            return answers(self.root, self.manifest, feed, qid, **window, room=Room(most))
         except MissingError:
             self.follow()
-            return answers(self.root, self.manifest, feed, qid, **window)
+            return answers(self.root, self.manifest, feed, qid, **window, room=Room(most))
 
     def table_rows(self, name: str) -> pa.Table:
         """Return the rows of a table as they were last changed."""

@@ -38,8 +38,8 @@ from millrace.server.bulk import add_all, change_all, options_of, seen_feed
 from millrace.server.declared import Declared
 from millrace.server.principals import Principal, owner_of
 from millrace.server.query_views import is_id
+from millrace.server.quietening import Quietening
 from millrace.server.quotas import Quotas
-from millrace.server.rate_watch import RateWatch
 from millrace.server.statements import (
     QUESTIONS,
     OwnScript,
@@ -73,13 +73,17 @@ class Commands:
     def __init__(
         self, session: Session, *, audit: Audit, quotas: Quotas, paths: Sequence[Path] = ()
     ) -> None:
-        self.session, self._audit, self._quotas, self._paths = session, audit, quotas, paths
+        self.session, self._audit, self._paths = session, audit, paths
         self.declared = Declared(session)
         self._dataflow = Dataflow(session)
         self.turns = Turns()
         session.allowed = require_allowed_feed
-        quotas.guard(session)
-        self.watch = RateWatch(session)
+        self.quietening = Quietening(
+            session,
+            audit=audit,
+            quotas=quotas,
+            pause=lambda ids: change_all(session, WATCHMAN, "pause", ids),
+        )
         self._marks = threading.local()
         session.engine.registry.marks = lambda: getattr(self._marks, "now", {})
 
@@ -274,7 +278,7 @@ class Commands:
         return Frame({})
 
     def work(self) -> dict[str, Any]:
-        """Say what the engine has done: plans, sinks, and what troubles it."""
+        """Say what the engine has done: plans, sinks, tenants, and what troubles it."""
         engine = self.session.engine
         plans = {
             str(number): [work.n_epochs, *_total(work.total.values())]
@@ -285,19 +289,12 @@ class Commands:
              "backlog_rows": each.backlog_rows}
             for each in self.session.sinks()
         ]  # fmt: skip
-        return {"plans": plans, "sinks": sinks, "trouble": engine.trouble}
+        told = self.quietening.told()
+        return {"plans": plans, "sinks": sinks, "trouble": engine.trouble, **told}
 
     def quieten(self) -> int:
-        """Pause the noisiest queries of tenants that answer more than they may."""
-        n_paused = 0
-        for tenant, ids in self.watch.noisy(self._quotas.by_tenant()).items():
-            if ids:
-                change_all(self.session, WATCHMAN, "pause", ids)
-                limit = self._quotas.by_tenant()[tenant].results_per_second
-                by = Principal(tenant, "admin", "limit")
-                self._audit.write(by, "pause", queries=ids, reason=f"limit {limit} results/s")
-            n_paused += len(ids)
-        return n_paused
+        """Pause queries of tenants that answer, or keep, more than they may."""
+        return self.quietening.look()
 
     def expire(self) -> int:
         """Drop the queries whose time is over; return how many."""

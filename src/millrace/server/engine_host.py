@@ -70,7 +70,7 @@ class EngineHost:
 
     def _committed(self, manifest: Manifest) -> None:
         engine = self._commands.session.engine
-        self._commands.watch.take(engine.statistics[-1])
+        self._commands.quietening.take(engine.statistics[-1])
         number = engine.registry.number
         self.tell({"event": "committed", "epoch": manifest.epoch, "number": number})
 

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from millrace.server.fan_out import Event, FanOut, Subscription
+from millrace.server.events import Event
+from millrace.server.fan_out import FanOut, Subscription
 
 HEARTBEAT_SECONDS = 15.0
 REVOKED = "revoked"

@@ -11,16 +11,12 @@ subscriber: not the others, and least of all the engine.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Awaitable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from millrace.engine.feeds import FeedSpec
@@ -31,27 +27,15 @@ from millrace.reading.changes import changes, oldest_cursor
 from millrace.reading.fan_out import changes_of
 from millrace.reading.reader import Reader
 from millrace.server.cursors import Cursor, GoneError
+from millrace.server.events import MOST_ROWS, Event, events_in
 from millrace.server.json_rows import json_rows
+from millrace.server.missed import Missed
 from millrace.state.manifest import Manifest
 from millrace.time import print_duration
 
 MOST_QUEUED = 256
-MOST_ROWS = 10_000
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class Event:
-    """Rows of one query, and where a subscriber is behind them."""
-
-    cursor: Cursor
-    rows: list[dict[str, Any]] = field(default_factory=list)
-
-    @cached_property
-    def text(self) -> str:
-        """The event as JSON, spelt once for all who get it."""
-        return json.dumps({"rows": self.rows, "cursor": str(self.cursor)})
 
 
 class Subscription:
@@ -71,8 +55,7 @@ class Subscription:
 
     async def next(self, timeout: float | None = None) -> Event | None:
         """Wait for the next event; None when there is none for so long, or ever (`ended`)."""
-        event = await asyncio.to_thread(next, self._missed, None) if self._behind else None
-        self._behind = event is not None
+        event = await self._next_missed() if self._behind else None
         if event is None:
             event = self._taken()
         if event is None and not self.ended:
@@ -83,6 +66,23 @@ class Subscription:
                 event = self._taken()
         if event is not None:
             self.cursor = event.cursor
+        return event
+
+    async def _next_missed(self) -> Event | None:
+        """Return the next event of what it has missed; if that is gone, it is all there is."""
+        why, event = "", None
+        try:
+            event = await asyncio.to_thread(next, self._missed, None)
+        except LostAnswersError:
+            why = "gone"
+        except Exception:
+            _logger.exception("missed answers not told feed=%s", self.feed.name)
+            why = "failed"
+        self._behind = event is not None
+        if why:
+            while not self._queue.empty():  # or there would be a gap before these
+                self._queue.get_nowait()
+            self.end(why)
         return event
 
     def _taken(self) -> Event | None:
@@ -143,8 +143,9 @@ class FanOut:
         self._followed.setdefault(feed.number, set()).add(subscription)
         try:
             if start < now:
-                table = await self._changes(manifest, feed, qid, start.epoch)
-                subscription.catch_up(events_of(table, start, manifest.epoch))
+                missed = Missed(self._reader, feed, qid, start, manifest.epoch)
+                await asyncio.to_thread(missed.read)
+                subscription.catch_up(missed)
         except BaseException:
             self.leave(subscription)
             raise
@@ -297,7 +298,7 @@ class FanOut:
                 parts = (rows[at : at + MOST_ROWS] for at in range(0, len(rows), MOST_ROWS))
                 start = Cursor(since, 0, feed.number)
                 sizes = Counter(row["_epoch"] for row in rows)
-                spelt[key] = list(_events(parts, sizes, epoch, start))
+                spelt[key] = list(events_in(parts, sizes, epoch, start))
             for event in spelt[key]:
                 each.put(event)
 
@@ -313,42 +314,6 @@ def require_kept(manifest: Manifest, feed: FeedSpec, cursor: Cursor) -> None:
             Cursor(oldest, 0, feed.number),
             detail=f"Of this query {kept} are kept.",
         )
-
-
-def events_of(table: pa.Table, start: Cursor, epoch: int) -> Iterator[Event]:
-    """Yield what follows a cursor, of answers from its epoch on, spelt part by part.
-
-    Where some of the epoch's rows were told, others may have expired since. Which, is not known, so
-    as many fewer are left out: perhaps one is told twice, but none is never told.
-    """
-    epochs, counts = np.unique(table["_epoch"].to_numpy(), return_counts=True)
-    sizes = dict(zip(epochs.tolist(), counts.tolist(), strict=True))
-    if start.told:
-        left = sizes.get(start.epoch + 1, 0)
-        told = min(max(start.told - max(start.of - left, 0), 0), left)
-        start, table = replace(start, told=told, of=left), table.slice(told)
-    parts = (json_rows(table.slice(at, MOST_ROWS)) for at in range(0, table.num_rows, MOST_ROWS))
-    return _events(parts, sizes, epoch, start)
-
-
-def _events(
-    parts: Iterable[list[dict[str, Any]]], sizes: Mapping[int, int], epoch: int, start: Cursor
-) -> Iterator[Event]:
-    """Give parts of rows, ordered by epochs, their cursors; the last is complete up to `epoch`.
-
-    `sizes` says how many rows each epoch has; the first of them is told in part if `start` is.
-    """
-    told, within, left = start.told, start.epoch + 1, sum(sizes.values()) - start.told
-    for some in parts:
-        left -= len(some)
-        if not left:
-            yield Event(Cursor(epoch, 0, start.feed), some)
-            return
-        last = some[-1]["_epoch"]
-        same = sum(row["_epoch"] == last for row in some)
-        told = told + same if last == within else same
-        within = last
-        yield Event(Cursor(last - 1, told, start.feed, sizes[last]), some)
 
 
 def _by_query(

@@ -35,14 +35,12 @@ class Follower:
         self._looked = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
         self._awaited, self._hurried = 0, asyncio.Event()
-        self.n_queries = 0
 
     async def start(self) -> None:
         """Read the root, and begin to follow it."""
         await asyncio.to_thread(self._reader.open)
         self._fan_out.start()
         await asyncio.to_thread(self._costs.follow)
-        self._count()
         self._tasks = [asyncio.create_task(each) for each in (self._follow(), self._hold())]
 
     async def stop(self) -> None:
@@ -104,14 +102,8 @@ class Follower:
     async def _look(self) -> None:
         epoch, number = self._known
         news = await asyncio.to_thread(self._reader.follow, epoch=epoch, number=number)
-        if news.changes:
-            self._count()
         async with self._looked:
             self._looked.notify_all()
         await self._fan_out.publish()
         if news.committed:
             await asyncio.to_thread(self._costs.follow, news)
-
-    def _count(self) -> None:
-        with self._reader.registered() as (_, _, queries):
-            self.n_queries = len(queries)

@@ -38,7 +38,7 @@ class QueryInfo:
         How many answers it has given that are known, its share of the engine's time, and how much
         it keeps; where work is shared, its part of it by estimate.
     reason
-        Why it is suspended, if it is.
+        Why it is suspended, or paused if a limit was exceeded.
     retain, policy
         For how long answers are kept, and how; None if they are kept by their number.
     """
@@ -165,10 +165,14 @@ def _info(
         results=results,
         cost=cost,
         state_bytes=state_bytes,
-        reason="" if verdict is None else str(verdict.get("message", verdict.get("reason", ""))),
+        reason=_reason(verdict) or (listed.paused and costs.work.quietened.get(listed.qid)) or "",
         retain=None if feed.retain is None else print_duration(feed.retain),
         policy=None if feed.retain is None else feed.policy,
     )
+
+
+def _reason(verdict: dict[str, Any] | None) -> str:
+    return "" if verdict is None else str(verdict.get("message", verdict.get("reason", "")))
 
 
 def _in_state(state: str, suspended: dict[int, Any]) -> Callable[[Qids, Bools], Bools]:

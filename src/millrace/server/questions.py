@@ -23,6 +23,7 @@ from millrace.lang.row_changes import question_of
 from millrace.lang.statements import parse
 from millrace.reading.held import CommittedHeld, Standing, ask_newest
 from millrace.reading.reader import Reader
+from millrace.reading.room import Room
 from millrace.server.engine_link import EngineLink
 from millrace.server.outcomes import Outcome
 from millrace.server.principals import Principal
@@ -71,11 +72,11 @@ class TheirHeld(CommittedHeld):
         return self._reader.constants(family)
 
     def rows(
-        self, name: str, begin: int | None, end: int | None, columns: Sequence[str]
+        self, name: str, begin: int | None, end: int | None, columns: Sequence[str], room: Room
     ) -> pa.Table:
         """Return the rows that they may see; all columns, since one says whose a row is."""
         every = tuple(self._catalog.streams[name].schema.names) if name == SYSSTREAM else columns
-        return told_to(self._who, name, super().rows(name, begin, end, every))
+        return told_to(self._who, name, super().rows(name, begin, end, every, room))
 
 
 class Questions:

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from millrace.engine.hidden import is_hidden
 from millrace.errors import MillraceError
-from millrace.server.principals import BETWEEN, owner_of
+from millrace.server.principals import owner_of
 
 if TYPE_CHECKING:  # whoever only starts processes does not load an engine
     from millrace.session.session import Session
+
+
+STATE, RESULTS = "bytes of state", "results a second"
+"""What is limited while queries run, in words."""
 
 
 class LimitError(MillraceError):
@@ -70,6 +74,15 @@ class Quota:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """A tenant that has come beyond a limit, the queries that are to be paused, and why."""
+
+    tenant: str
+    queries: list[int]
+    reason: str
+
+
 class Quotas:
     """The quotas of all tenants, as far as registrations are concerned."""
 
@@ -77,33 +90,32 @@ class Quotas:
         self.by_tenant = by_tenant
         self._counted = (-1, {"": 0})
 
-    def guard(self, session: Session) -> None:
+    def guard(self, session: Session, held: Callable[[str], int]) -> None:
         """Let nothing be registered beyond what tenants may have, in whichever way it comes.
 
-        It is asked where registrations are put into one order, with those that will be recorded
-        together, so that many that come at once have no more room than one after the other.
+        `held` says how many bytes the queries of a tenant keep. It is asked where registrations
+        are put into one order, with those that will be recorded together, so that many that come
+        at once have no more room than one after the other.
         """
-        session.engine.registry.room = lambda calls: self.require_room(session, calls)
+        session.engine.registry.room = lambda calls: self.require_room(session, held, calls)
 
-    def require_room(self, session: Session, calls: Sequence[Sequence[dict[str, Any]]]) -> None:
+    def require_room(
+        self,
+        session: Session,
+        held: Callable[[str], int],
+        calls: Sequence[Sequence[dict[str, Any]]],
+    ) -> None:
         """Refuse the queries of the last call if the tenant whose they are has no room for them."""
         wanted = _added(calls[-1:])
         quotas = self.by_tenant() if wanted else {}
         for tenant in wanted.keys() & quotas.keys():
-            before = _added(calls[:-1])[tenant]
-            self._require(session, tenant, quotas[tenant], wanted[tenant], before)
-
-    def _require(
-        self, session: Session, tenant: str, quota: Quota, n_queries: int, before: int
-    ) -> None:
-        if quota.queries is not None:
-            present = self.count(session, tenant) + before
-            if present + n_queries > quota.queries:
-                raise LimitError("queries", quota.queries, present)
-        if quota.state_bytes is not None:
-            held = state_bytes(session, tenant)
-            if held > quota.state_bytes:
-                raise LimitError("bytes of state", quota.state_bytes, held)
+            quota = quotas[tenant]
+            if quota.queries is not None:
+                present = self.count(session, tenant) + _added(calls[:-1])[tenant]
+                if present + wanted[tenant] > quota.queries:
+                    raise LimitError("queries", quota.queries, present)
+            if quota.state_bytes is not None and (now := held(tenant)) > quota.state_bytes:
+                raise LimitError(STATE, quota.state_bytes, now)
 
     def count(self, session: Session, tenant: str) -> int:
         """Count the standing queries of a tenant."""
@@ -124,15 +136,3 @@ def _added(calls: Sequence[Sequence[dict[str, Any]]]) -> Counter[str]:
         if change["do"] == "add queries" and not is_hidden(change["family"]["feed"]):
             found[owner_of(change["family"]["feed"])] += change["n_rows"]
     return found
-
-
-def state_bytes(session: Session, tenant: str) -> int:
-    """Return how much the queries of a tenant keep."""
-    prefix = f"{tenant}{BETWEEN}" if tenant else ""
-    return sum(
-        piece.bytes
-        for name, store in session.engine.manifest.stores.items()
-        if prefix and name.partition("/")[2].startswith(prefix)
-        for run in store.runs
-        for piece in run.pieces
-    )

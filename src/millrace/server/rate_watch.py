@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from millrace.engine.statistics import EpochStatistics
 from millrace.reading.answers import answers
 from millrace.server.principals import owner_of
-from millrace.server.quotas import Quota
+from millrace.server.quotas import RESULTS, Excess, LimitError, Quota
 from millrace.session.session import Session
 
 SECONDS = 5.0
@@ -34,22 +36,21 @@ class RateWatch:
         """Take note of an epoch."""
         self._told.append((time.monotonic() if now is None else now, epoch.results_by_query))
 
-    def noisy(self, quotas: Mapping[str, Quota], now: float | None = None) -> dict[str, list[int]]:
-        """Return, for each tenant beyond its limit, the queries to be paused."""
+    def noisy(self, quotas: Mapping[str, Quota], now: float | None = None) -> Iterator[Excess]:
+        """Yield the tenants that are beyond their limits, with the queries to be paused."""
         now = time.monotonic() if now is None else now
         while self._told and self._told[0][0] < now - SECONDS:
             self._told.popleft()
         counts: Counter[str] = Counter()
         for _, results in list(self._told):
             counts.update(results)
-        found = {}
         for tenant, quota in quotas.items():
             mine = {feed: n for feed, n in counts.items() if owner_of(feed) == tenant}
-            limit = quota.results_per_second
-            if limit is not None and sum(mine.values()) > limit * SECONDS:
-                found[tenant] = self._loudest(max(mine, key=lambda feed: mine[feed]))
+            limit, rate = quota.results_per_second, sum(mine.values()) / SECONDS
+            if limit is not None and rate > limit:
+                loudest = self._loudest(max(mine, key=lambda feed: mine[feed]))
+                yield Excess(tenant, loudest, LimitError(RESULTS, limit, rate).message)
                 self._told.clear()  # what is paused is given the time to be quiet
-        return found
 
     def _loudest(self, feed: str) -> list[int]:
         """Return the queries of a feed that gave most of its last answers."""
@@ -61,7 +62,17 @@ class RateWatch:
         first = max(engine.manifest.epoch - EPOCHS, 0)
         table = answers(engine.root, engine.manifest, spec, first=first)
         qids, counts = np.unique(table["_query"].to_numpy(), return_counts=True)
-        order = np.argsort(-counts, kind="stable")
-        enough = int(np.searchsorted(np.cumsum(counts[order]), counts.sum() / 2)) + 1
         standing = set(engine.registry.ids_of_feed(feed).tolist())
-        return [qid for qid in qids[order[:enough]].tolist() if qid in standing]
+        return [qid for qid in holding_half(qids, counts) if qid in standing]
+
+
+def holding_half(qids: NDArray[Any], weights: NDArray[Any]) -> list[int]:
+    """Return as few queries as have half of some weight together, the heaviest first.
+
+    >>> holding_half(np.array([3, 5, 8]), np.array([2, 9, 4]))
+    [5]
+    """
+    order = np.argsort(-weights, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2)) + 1
+    found: list[int] = qids[order[:enough]].tolist()
+    return found

@@ -20,14 +20,15 @@ from millrace.connectors.pushed import Batch
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.streams import StreamSpec
 from millrace.engine.warm import warm_reading
-from millrace.errors import PlanError, UnknownNameError
+from millrace.errors import PlanError, ReadLimitError, UnknownNameError
 from millrace.operators.typed_function import TypedFunction
 from millrace.reading.reader import Reader
 from millrace.reading.window import Instant
 from millrace.server import audit, catalog_views, stream_reads
 from millrace.server.cursors import Cursor
 from millrace.server.engine_link import EngineLink
-from millrace.server.fan_out import Event, FanOut, Subscription, events_of, require_kept
+from millrace.server.events import Event
+from millrace.server.fan_out import FanOut, Subscription
 from millrace.server.follower import Follower
 from millrace.server.limits import Limits
 from millrace.server.outcomes import Found, Outcome, Pushed
@@ -320,21 +321,15 @@ class Service:
         last: int | None = None,
     ) -> pa.Table:
         """Return the answers that are kept of a query, or of a template, oldest first."""
-        found = self.found(who, name)
+        found, most = self.found(who, name), self.limits.result_rows
         read = partial(self.reader.answers, found.feed, found.qid, begin=begin, end=end, last=last)
-        table = (
-            read()
-            if self.costs.few_answers(found.feed, found.qid)
-            else await asyncio.to_thread(read)
-        )
-        if table.num_rows > self.limits.result_rows:
-            raise TooLargeError(
-                "rows a result",
-                self.limits.result_rows,
-                table.num_rows,
-                hint="Ask for a window with begin and end, or for the last.",
-            )
-        return table
+        if self.costs.few_answers(found.feed, found.qid, most):
+            return read()
+        try:
+            return await asyncio.to_thread(read, most=most)
+        except ReadLimitError as error:
+            hint = "Ask for a window with begin and end, or for the last."
+            raise TooLargeError("rows a result", most, error.now, hint=hint) from error
 
     async def changes(
         self, who: Principal, name: str, *, cursor: str | None = None, wait: float = 0.0
@@ -432,13 +427,11 @@ class Service:
         return await asyncio.to_thread(audit.entries, self.path, tenant=tenant, last=last)
 
     def health(self) -> dict[str, Any]:
-        """Say whether the gateway reads, and whether the engine is there."""
+        """Say whether the gateway reads, and whether the engine is there; of tenants nothing."""
         return {
             "status": "ok",
             "engine": "up" if self.link.up else "down",
             "epoch": self.reader.manifest.epoch,
-            "queries": self.follower.n_queries,
-            "subscribers": len(self.fan_out),
         }
 
     # ---- finding --------------------------------------------------------------------------------
@@ -490,6 +483,4 @@ __all__ = [
     "QueryInfo",
     "QueryPage",
     "Service",
-    "events_of",
-    "require_kept",
 ]

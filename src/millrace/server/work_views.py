@@ -20,15 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.row_ids import query_of_key
 from millrace.engine.statistics import EpochStatistics
-from millrace.engine.stores import answers_in, holds_sets, is_found, tells_queries_apart
-from millrace.operators.query_sets import SETS, unpacked
+from millrace.engine.stores import answers_in, is_found
 from millrace.reading.reader import News, Reader
 from millrace.server.principals import Principal
 from millrace.server.query_views import QueryInfo, infos
-from millrace.state.manifest import Manifest
-from millrace.state.run import read_piece
+from millrace.server.state_sizes import FOUND, bytes_by_feed, found_by_query, told_by_query
 from millrace.state.store_state import Run
 
 MOST_EPOCHS = 4_096
@@ -43,6 +40,10 @@ class Work:
     plans: dict[int, list[float]] = field(default_factory=dict)
     sinks: list[dict[str, Any]] = field(default_factory=list)
     trouble: str = ""
+    quietened: dict[int, str] = field(default_factory=dict)
+    """Why queries are paused that nobody has paused."""
+    held: dict[str, int] = field(default_factory=dict)
+    """How much the queries of tenants keep that have a limit."""
 
 
 class Costs:
@@ -67,7 +68,9 @@ class Costs:
     def heard(self, event: dict[str, Any]) -> None:
         """Take up what the engine tells of its work."""
         plans = {int(number): work for number, work in event.get("plans", {}).items()}
-        self.work = Work(plans, event.get("sinks", []), event.get("trouble", ""))
+        quietened = {int(qid): why for qid, why in event.get("quietened", {}).items()}
+        sinks, trouble = event.get("sinks", []), event.get("trouble", "")
+        self.work = Work(plans, sinks, trouble, quietened, event.get("held", {}))
 
     def follow(self, news: News | None = None) -> None:
         """Count what has been committed since the last time."""
@@ -105,7 +108,7 @@ class Costs:
             size = self._bytes().get(FOUND, 0) * results / max(self._n_found, 1)
         return results, round(self._time_of(feed, part, results), 6), int(size)
 
-    def few_answers(self, feed: FeedSpec, qid: int | None) -> bool:
+    def few_answers(self, feed: FeedSpec, qid: int | None, most: int) -> bool:
         """Say whether answers are read at once: those of one query, looked up, and few of them.
 
         That takes less than to wake a thread and to wait for it, which is what is slow where all
@@ -113,7 +116,7 @@ class Costs:
         """
         if qid is None or feed.policy != "lazy" or qid >= self._counts.size:
             return False
-        return bool(self._counts[qid] <= FEW_ANSWERS)
+        return bool(self._counts[qid] <= min(FEW_ANSWERS, most))
 
     def top(
         self, who: Principal, by: Literal["cost", "state", "results"], n: int
@@ -151,24 +154,28 @@ class Costs:
             "queries": sum(own.values()),
             "queries_of_others": sum(sizes.values()) - sum(own.values()),
             "families": sum(who.sees(each.feed) for each in catalog.families.values()),
-            "state_bytes": sum(n for name, n in self._bytes().items() if who.sees(name)),
+            "state_bytes": self._held(who),
             "state_bytes_in_all": sum(piece.bytes for piece in manifest.pieces()),
             "sinks": self.work.sinks if who.operator else [],
             "trouble": self.work.trouble if who.operator else "",
         }  # fmt: skip
 
+    def _held(self, who: Principal) -> int:
+        """Return how much the queries of somebody keep: as measured, or their part by results."""
+        if who.operator:
+            return sum(self._bytes().values())
+        if who.tenant in self.work.held:
+            return self.work.held[who.tenant]
+        own = sum(n for name, n in self._bytes().items() if name != FOUND and who.sees(name))
+        self._sum_up()
+        lazy = (each.name for each in self._reader.catalog.feeds.values() if each.policy == "lazy")
+        found = sum(self._totals.get(name, 0) for name in lazy if who.sees(name))
+        return own + int(self._bytes().get(FOUND, 0) * found / max(self._n_found, 1))
+
     def _count(self, store: str, runs: list[Run]) -> None:
         for run in runs:
             for piece in run.pieces:
-                if holds_sets(store):
-                    sets = read_piece(self._reader.root, piece, columns=[SETS])[SETS]
-                    ids, _ = unpacked(sets.combine_chunks())
-                    qids, counts = np.unique(ids, return_counts=True)
-                elif tells_queries_apart(store):
-                    keys = read_piece(self._reader.root, piece, columns=["_key"])["_key"].to_numpy()
-                    qids, counts = np.unique(keys, return_counts=True)
-                else:
-                    qids, counts = np.array([piece.low[0]], np.uint64), np.array([piece.rows])
+                qids, counts = told_by_query(self._reader.root, store, piece)
                 self._grow(int(qids[-1]) if qids.size else 0)
                 self._counts[qids.astype(np.int64)] += counts
 
@@ -176,11 +183,9 @@ class Costs:
         """Count answers that share the rows of their stream: sets of rows, by query."""
         for run in runs:
             for piece in run.pieces:
-                sets = read_piece(self._reader.root, piece, columns=["_key", "n_rows"])
-                qids = query_of_key(sets["_key"].to_numpy()).astype(np.int64)
-                counts = sets["n_rows"].to_numpy()
+                qids, counts, _ = found_by_query(self._reader.root, piece)
                 self._grow(int(qids.max(initial=0)))
-                np.add.at(self._counts, qids, counts)
+                self._counts[qids.astype(np.int64)] += counts
                 self._n_found += int(counts.sum())
 
     def _grow(self, qid: int) -> None:
@@ -226,7 +231,7 @@ class Costs:
         return self._select / self._total * parts
 
     def _bytes(self) -> dict[str, int]:
-        return _bytes_by_feed(self._reader.manifest)
+        return bytes_by_feed(self._reader.manifest)
 
     def _candidates(self, who: Principal, most: int) -> list[int]:
         """Return the ids among which those of somebody that take most are."""
@@ -248,38 +253,6 @@ class Costs:
     def _seconds(self, feed: FeedSpec) -> float:
         """Return how long a feed's plan has run."""
         return self.work.plans.get(feed.number, [0.0, 0.0, 0.0])[2]
-
-
-FOUND = ""
-"""Under which name what queries share is measured: rows of streams, and whose answers they are."""
-
-_known: tuple[Manifest | None, dict[str, int]] = (None, {})
-
-
-def _bytes_by_feed(manifest: Manifest) -> dict[str, int]:
-    """Return how much each feed keeps: answers, and what its plan remembers."""
-    global _known  # noqa: PLW0603  a manifest never changes, so this is a memory of one
-    if _known[0] is not manifest:
-        found: dict[str, int] = {}
-        for name, store in manifest.stores.items():
-            kind, _, rest = name.partition("/")
-            if not store.runs or kind in ("rows", "late", "elements", "dead letters"):
-                continue
-            feed = rest.rsplit(".", 1)[0] if kind != "state" else _state_owner(rest)
-            feed = FOUND if kind in ("found", "seen") else feed
-            size = sum(piece.bytes for run in store.runs for piece in run.pieces)
-            found[feed] = found.get(feed, 0) + size
-        _known = manifest, found
-    return _known[1]
-
-
-def _state_owner(rest: str) -> str:
-    """Return the feed of a store of state, which is called name.number/operator."""
-    for at in range(len(rest)):
-        head, _, tail = rest[at:].partition("/")
-        if tail and head.rpartition(".")[2].isdigit() and "." in head:
-            return (rest[:at] + head).rpartition(".")[0]
-    return rest
 
 
 def _rate(

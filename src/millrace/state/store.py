@@ -6,7 +6,7 @@ A sorted scan of several runs sorts once: about 0.1 s for a million rows of ten 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -24,14 +24,17 @@ def scan(
     keys: Range | None = None,
     times: Range | None = None,
     columns: Sequence[str] | None = None,
+    taking: Callable[[pa.Table], pa.Table] = lambda table: table,
 ) -> pa.Table:
     """Give the rows of a store within half-open ranges, ascending by (key, time).
 
-    Rows of one key and time come in the order in which they were committed.
+    Rows of one key and time come in the order in which they were committed. What is read passes
+    `taking` piece by piece, which may raise.
     """
     names = store.schema.names if columns is None else list(columns)
     wanted = list(dict.fromkeys([KEY, TIME, *names]))
-    tables = list(scan_unsorted(root, store, keys=keys, times=times, columns=wanted))
+    parts = scan_unsorted(root, store, keys=keys, times=times, columns=wanted)
+    tables = list(map(taking, parts))
     empty = pa.schema([store.schema.field(name) for name in wanted]).empty_table()
     return sort_rows(pa.concat_tables([empty, *tables])).select(names)
 

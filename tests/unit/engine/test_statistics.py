@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import millrace
+from millrace.connectors.sinks.memory import MemorySink
+from millrace.connectors.sinks.sink import FanOut
+from millrace.engine.local import LocalRun
 from millrace.engine.statistics import EpochStatistics
 from millrace.state.memory_root import MemoryRoot
 from millrace.testing.configurations import CONFIGURATIONS, Configuration
@@ -39,6 +44,23 @@ def test_statistics_of_all_epochs_add_up_to_the_totals(how: Configuration, tmp_p
         assert 0 < each.seconds["run"] <= each.total_seconds
         assert {"decide", "commit", "sort", "write"} <= set(each.seconds)
         assert not each.rows or {"receive", "select", "retain"} <= set(each.seconds)
+
+
+@pytest.mark.parametrize("form", ["rows", "counts", "sets"])
+def test_answers_count_for_each_query_in_whichever_form_they_are_told(form: FanOut) -> None:
+    with millrace.Session(MemoryRoot(), threads=False) as session:
+        session.stream("trades", millrace.Feed("price bigint, ts timestamp"), time="ts")
+        text = "SELECT price FROM trades WHERE price > :low"
+        template = session.template("above", text, low="bigint", keep=0)
+        session.sink(MemorySink(name="told", fan_out=form))
+        template.insert({"low": [0, 2, 99]})
+        run = session.start()
+        assert isinstance(run, LocalRun)
+        stamps = pa.array([1, 2, 3], pa.timestamp("us"))
+        counted = run.feed(trades=pa.table({"price": [1, 2, 3], "ts": stamps}))
+
+    assert counted.results_by_query == {"above": 4}
+    assert counted.results == 4
 
 
 def test_statistics_survive_json() -> None:

@@ -18,7 +18,8 @@ from millrace.errors import StoreError
 from millrace.reading.fan_out import changes_of
 from millrace.server import fan_out
 from millrace.server.cursors import Cursor, NoCursorError
-from millrace.server.fan_out import Event, Subscription, events_of
+from millrace.server.events import Event, events_of
+from millrace.server.fan_out import Subscription
 from millrace.server.limits import Limits
 from millrace.testing.serving import STREAM, Served, trade
 

@@ -210,7 +210,7 @@ def test_what_a_client_says_on_a_web_socket_means_nothing(served: Served) -> Non
         event = json.loads(socket.recv(20))
 
     assert [row["symbol"] for row in event["rows"]] == ["ACME"]
-    served.until(lambda: served.get("/v1/health").json()["subscribers"] == 0)
+    served.until(lambda: len(served.service.fan_out) == 0)
 
 
 def test_a_tables_rows_are_inserted_changed_and_removed(served: Served) -> None:

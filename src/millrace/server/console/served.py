@@ -24,6 +24,7 @@ from millrace.operators.evaluate import Function
 from millrace.reading.adhoc import Timed, ask
 from millrace.reading.history import history, newest_time
 from millrace.reading.reader import Reader
+from millrace.reading.room import Room
 from millrace.schema import Schema
 from millrace.server.access import Gate
 from millrace.server.console.asked import Who
@@ -245,13 +246,14 @@ class _TellingHeld:
         begin: int | None,
         end: int | None,
         columns: Sequence[str],  # noqa: ARG002  all are read once, for all graphs
+        room: Room,
     ) -> pa.Table:
         """Return its rows of [begin, end), after the instant that is known already."""
         if self._since is not None:
             begin = max(self._since + 1, self._since + 1 if begin is None else begin)
         rows = self._last.read(
             (self._manifest.epoch, begin, end),
-            lambda: history(self._root, self._manifest, self._catalog, name, begin, end),
+            lambda: history(self._root, self._manifest, self._catalog, name, begin, end, room=room),
         )
         return told_to(self._who, name, rows)
 

@@ -20,8 +20,6 @@ class Health(BaseModel):
     status: str
     engine: str
     epoch: int
-    queries: int
-    subscribers: int
 
 
 @router.get("/v1/health")
