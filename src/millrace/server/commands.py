@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -259,9 +259,17 @@ class Commands:
         self._audit.write(who, "retain", stream=stream, duration=duration)
         return Frame({})
 
-    def do_dataflow(self, who: Principal, frame: Frame) -> Frame:  # noqa: ARG002  a command's form
-        """Return the running dataflow; of what is of others, counts."""
-        graph = self._dataflow.graph(None if who.operator else who.sees, who.shown)
+    def do_dataflow(self, who: Principal, frame: Frame) -> Frame:
+        """Return the running dataflow, or what of it has a word in it; of others, counts."""
+        find, found = str(frame.body.get("find") or "").strip(), None
+        with suppress(UnknownNameError):  # then it is a part of a name, or of a text
+            found = self._standing(who, find) if find else None
+        graph = self._dataflow.graph(
+            None if who.operator else who.sees,
+            who.shown,
+            find=find,
+            query=found.id if isinstance(found, Query) else None,
+        )
         return Frame({"epoch": self.session.engine.manifest.epoch, **graph})
 
     def do_watch(self, who: Principal, frame: Frame) -> Frame:  # noqa: ARG002  a command's form
