@@ -231,8 +231,8 @@ class Dataflow:
         plans = sorted(mine, key=lambda each: -_seconds(works.get(each.number)))
         shown = plans[:MOST_PLANS]
         for feed in shown:
-            self._plan(drawn, catalog, feed, rows)
             told, fed = _told(feed, catalog), _feeds_of(feed, catalog, sight.feed)
+            self._plan(drawn, catalog, feed, fed[0].name, rows)
             for each in told:
                 for own in fed:
                     rate = results.get(own.name, 0.0) / len(told)
@@ -264,7 +264,12 @@ class Dataflow:
             drawn.edge(f"stream:{stream}", others, rows.get(stream, 0.0))
 
     def _plan(
-        self, drawn: Graph, catalog: Catalog, feed: FeedSpec, rows: Mapping[str, float]
+        self,
+        drawn: Graph,
+        catalog: Catalog,
+        feed: FeedSpec,
+        query: str,
+        rows: Mapping[str, float],
     ) -> None:
         """Draw the operators of a plan, above the stores that it reads."""
         engine = self.session.engine
@@ -296,7 +301,8 @@ class Dataflow:
                 _operator(feed, short),
                 "table" if isinstance(node, Table) else "operator",
                 lines.get(node, operator_name(node)),
-                query=_feeds_of(feed, catalog)[0].name,
+                query=query,
+                told_as=feed.name,
                 feed_kind=feed.kind,
                 operator=f"{operator_name(node)} {short}",
                 rows_in=done.read,
@@ -355,9 +361,7 @@ def _feed(drawn: Graph, feed: FeedSpec, results: Mapping[str, float]) -> str:
     )
 
 
-def _feeds_of(
-    feed: FeedSpec, catalog: Catalog, drawn: Callable[[str], bool] = lambda _: True
-) -> list[FeedSpec]:
+def _feeds_of(feed: FeedSpec, catalog: Catalog, drawn: Callable[[str], bool]) -> list[FeedSpec]:
     """Return the feeds that a plan tells: its own, or those of some queries that it runs."""
     if feed.kind != "family":
         return [feed]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from millrace.engine.hidden import is_hidden
+
 if TYPE_CHECKING:
     from millrace.engine.catalog import Catalog
     from millrace.engine.feeds import FeedSpec
@@ -45,7 +47,8 @@ class Focus:
         folded = word.casefold()
 
         def has(feed: FeedSpec) -> bool:
-            return folded in shown(feed.name).casefold() or folded in feed.text.casefold()
+            named = shown(feed.name).casefold()
+            return not is_hidden(feed.name) and (folded in named or folded in feed.text.casefold())
 
         feeds = {feed.name for feed in catalog.feeds.values() if sees(feed.name) and has(feed)}
         keys = set()

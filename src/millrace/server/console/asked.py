@@ -81,8 +81,8 @@ class Asked(Protocol):
     async def watch(self, who: Who) -> None:
         """Let the engine tell of itself for the next hour."""
 
-    async def plan(self, who: Who) -> dict[str, Any]:
-        """Return the running dataflow: nodes and edges."""
+    async def plan(self, who: Who, find: str = "") -> dict[str, Any]:
+        """Return the running dataflow, or what of it has a word in it: nodes and edges."""
 
     async def settings(self, who: Who) -> list[dict[str, Any]]:
         """Return the settings that can be changed, with what holds now."""

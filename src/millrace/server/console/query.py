@@ -102,6 +102,8 @@ class QueryPage:
             text("h1", self._name)
             self._state = chip("running")
             box("div", "mr-spring")
+            in_plan = f"{self._console.link('/plan')}?find={quote(self._name, safe='')}"
+            text("a", "Show in the plan", "q-btn mr-plain", href=in_plan)
             if self._who.role != "reader":
                 self._pause = button("Pause", self._pause_or_resume)
                 self._confirm = self._confirmation()

@@ -172,9 +172,9 @@ class Served:
         name, told = f"gateway {os.getpid()}", self._requests.since_last()
         await self._service.watch(self._of(who), name, told)
 
-    async def plan(self, who: Who) -> dict[str, Any]:
-        """Return the running dataflow."""
-        return await self._service.dataflow(self._of(who))
+    async def plan(self, who: Who, find: str = "") -> dict[str, Any]:
+        """Return the running dataflow, or what of it has a word in it."""
+        return await self._service.dataflow(self._of(who), find)
 
     async def settings(self, who: Who) -> list[dict[str, Any]]:
         """Return the settings that can be changed."""
