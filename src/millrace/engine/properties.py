@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 MOST_QUERIES = 1_000
 """Of more feeds than this that had results, only those with the most are told."""
 SUMS = ("rows", "results", "late", "dead", "bytes_sent", "bytes_written", "merges", "merged_rows")
+RATES = {"row_rate": "rows", "result_rate": "results", "late_rate": "late", "dead_rate": "dead"}
 STAGES = ("decide", "run", "commit")
 
 Number = TypeVar("Number", int, float)
@@ -83,9 +84,9 @@ def told_by_epochs(epochs: Sequence[EpochStatistics], seconds: float) -> Iterato
         yield Property("epoch", "epochs", stage, spent)
     for name in SUMS:
         yield Property("epoch", "epochs", name, sum(getattr(each, name) for each in epochs))
-    yield Property("epoch", "epochs", "row_rate", sum(each.rows for each in epochs) / seconds)
-    results_in_all = sum(each.results for each in epochs)
-    yield Property("epoch", "epochs", "result_rate", results_in_all / seconds)
+    for rate, name in RATES.items():
+        counted = sum(getattr(each, name) for each in epochs)
+        yield Property("epoch", "epochs", rate, counted / seconds)
     rows = _summed(each.rows_by_stream for each in epochs)
     for stream in sorted({*rows, *last.lag} - {""}):  # plans have a tally without a stream
         yield Property("stream", stream, "rows", rows.get(stream, 0))

@@ -51,7 +51,7 @@ from millrace.server.told_rows import not_theirs, require_hearing
 from millrace.server.turns import Turns
 from millrace.server.wire import Frame
 from millrace.session.dataflow import Dataflow
-from millrace.session.explanation import explain_query
+from millrace.session.explanation import expanded_text, explain_query
 from millrace.session.life import end_of
 from millrace.session.query import Query
 from millrace.session.script import Outcome
@@ -177,6 +177,11 @@ class Commands:
         found = self._standing(who, frame.body["query"])
         name = found.name or found.feed.name
         return Frame({"text": explain_query(self.session, name, analyze=analyze)})
+
+    def do_expand(self, who: Principal, frame: Frame) -> Frame:
+        """Return the text of a standing query with everything written out that was left out."""
+        feed = self._standing(who, frame.body["query"]).feed
+        return Frame({"text": expanded_text(self.session, feed, frame.body["text"])})
 
     def do_dry_run(self, who: Principal, frame: Frame) -> Frame:
         """Say what a query would have answered on history."""

@@ -382,6 +382,11 @@ class Service:
         done = await self.link.ask("explain", who, body)
         return str(done.body["text"])
 
+    async def expanded(self, who: Principal, query: str) -> str:
+        """Return the text of a standing query with everything written out that was left out."""
+        asked = {"query": query, "text": (await self.query(who, query)).text}
+        return str((await self.link.ask("expand", who, asked)).body["text"])
+
     async def dry_run(
         self, who: Principal, sql: str, *, history: str | None = None
     ) -> dict[str, Any]:

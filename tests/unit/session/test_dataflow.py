@@ -121,7 +121,8 @@ def test_the_index_and_its_families_tell_what_passes_them(session: millrace.Sess
 def test_one_query_or_what_has_a_word_in_it_is_drawn_alone(session: millrace.Session) -> None:
     wide = [f"SELECT {'- ' * n}price AS p FROM trades WHERE price > 3" for n in range(15)]
     session.queries(wide, into="wide")
-    session.query("SELECT price AS p FROM trades WHERE symbol LIKE 'x%'", name="alike", into="wide")
+    like = "SELECT price AS p FROM trades WHERE symbol LIKE 'x%'"
+    query = session.query(like, name="alike", into="wide")
     flow = Dataflow(session)
 
     alone = flow.graph(find="HIGH")
@@ -135,20 +136,20 @@ def test_one_query_or_what_has_a_word_in_it_is_drawn_alone(session: millrace.Ses
     [family] = kinds(flow.graph(find=" LIKE "), "family")
     assert "LIKE" in family["text"]
     assert family["results"] is None  # they are not told apart from those of other families
-    [family] = kinds(flow.graph(find="alike", query=session.standing("alike").id), "family")
+    [family] = kinds(flow.graph(find="alike", query=query.id), "family")
     assert "LIKE" in family["text"]
 
 
 def test_a_query_that_is_run_with_others_is_drawn_with_what_runs_it(
     session: millrace.Session,
 ) -> None:
-    many = (
-        "SELECT symbol, max(price) AS m FROM trades [RANGE 9 SECONDS] WHERE price > {} GROUP BY 1"
-    )
-    for number in range(20):
-        session.query(many.format(number), name=f"high_{number}")
+    asked = "SELECT symbol, max(price) AS m FROM trades [RANGE 9 SECONDS]"
+    queries = [
+        session.query(f"{asked} WHERE price > {number} GROUP BY 1", name=f"high_{number}")
+        for number in range(20)
+    ]
 
-    graph = Dataflow(session).graph(find="high_17", query=session.standing("high_17").id)
+    graph = Dataflow(session).graph(find="high_17", query=queries[17].id)
 
     assert [each["query"] for each in kinds(graph, "feed")] == ["high_17"]
     assert {each["query"] for each in kinds(graph, "operator")} == {"high_17"}

@@ -45,6 +45,9 @@ class Asked(Protocol):
     ) -> dict[str, Any]:
         """Return a page of queries, the cursor of the next one, and how many there are."""
 
+    async def top(self, who: Who, by: str, n: int) -> list[dict[str, Any]]:
+        """Return the queries that take most: by `cost`, `state` or `results`."""
+
     async def query(self, who: Who, name: str) -> dict[str, Any]:
         """Return all that is known of one query."""
 
@@ -68,6 +71,9 @@ class Asked(Protocol):
 
     async def explain(self, who: Who, sql: str) -> str:
         """Say how a query would run."""
+
+    async def expanded(self, who: Who, name: str) -> str:
+        """Return the text of a standing query with everything written out that was left out."""
 
     async def explain_query(self, who: Who, name: str, *, analyze: bool) -> str:
         """Say how a standing query runs."""

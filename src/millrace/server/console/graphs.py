@@ -63,12 +63,13 @@ GRAPHS = {
                "type = 'epoch' AND property IN ('p50', 'p99')"),
         _graph("lag", "Watermark lag", "s", _BY_NAME, f"{_STREAMS} AND property = 'lag'"),
         _graph("state", "State", "B", _ONE, "type = 'engine' AND property = 'state_bytes'"),
-        _graph("aside", "Set aside", "rows", _BY_PROPERTY,
-               "type = 'epoch' AND property IN ('late', 'dead')"),
+        _graph("aside", "Set aside", "rows/s", _BY_PROPERTY,
+               "type = 'epoch' AND property IN ('late_rate', 'dead_rate')"),
         _graph("busy", "Time spent in epochs", "%", _ONE,
                "type = 'epoch' AND property = 'busy'"),
-        _graph("queries", "Standing queries", "", _BY_PROPERTY,
-               "type = 'engine' AND property IN ('queries', 'families')"),
+        _graph("queries", "Standing queries", "", _ONE,
+               "type = 'engine' AND property = 'queries'"),
+        _graph("families", "Families", "", _ONE, "type = 'engine' AND property = 'families'"),
         _graph("top", "Results by query", "results/s", _BY_NAME,
                "type = 'query' AND property = 'rate'"),
         _graph("operators", "Time of operators", "s", "ts, query, name, fval",
@@ -81,7 +82,7 @@ GRAPHS = {
                "type = 'sink' AND property = 'backlog_rows'"),
     )
 }  # fmt: skip
-OVERVIEW = ("rows", "results", "latency", "lag", "state", "aside")
+OVERVIEW = ("rows", "results", "latency", "lag", "queries", "families", "state", "aside")
 
 
 class Chart:

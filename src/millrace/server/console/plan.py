@@ -195,12 +195,13 @@ class PlanPage:
 
 def _first(graph: dict[str, Any]) -> str:
     """Return the part that is chosen at first: the stream of which most comes."""
-    rates = {
+    rates: dict[str, float] = {
         node["id"]: node["properties"]["rate"]
         for node in graph["nodes"]
         if node["kind"] == "stream"
     }
-    return max(rates, key=lambda ident: rates[ident], default=graph["nodes"][0]["id"])
+    default = str(graph["nodes"][0]["id"])
+    return max(rates, key=lambda ident: rates[ident], default=default)
 
 
 def _svg(layout: Layout) -> str:

@@ -115,6 +115,11 @@ class Served:
             "total": page.total,
         }
 
+    async def top(self, who: Who, by: str, n: int) -> list[dict[str, Any]]:
+        """Return the queries that take most."""
+        found = await self._service.top(self._of(who), by, n)  # type: ignore[arg-type]  # a choice of the page's own
+        return [asdict(each) for each in found]
+
     async def query(self, who: Who, name: str) -> dict[str, Any]:
         """Return all that is known of one query."""
         return asdict(await self._service.query(self._of(who), name))
@@ -146,6 +151,10 @@ class Served:
     async def explain(self, who: Who, sql: str) -> str:
         """Say how a query would run."""
         return await self._service.explain(self._of(who), sql=sql)
+
+    async def expanded(self, who: Who, name: str) -> str:
+        """Return the text of a standing query as it was understood."""
+        return await self._service.expanded(self._of(who), name)
 
     async def explain_query(self, who: Who, name: str, *, analyze: bool) -> str:
         """Say how a standing query runs."""
