@@ -40,7 +40,7 @@ class StoreSizes:
             name: sizes[name] if states.get(name) is state else _size(state)
             for name, state in manifest.stores.items()
         }
-        self._states = dict(manifest.stores)
+        self._states = manifest.stores
         return self._sizes
 
 
