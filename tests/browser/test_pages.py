@@ -16,6 +16,7 @@ PAGES = {
     "queries": "/console/queries",
     "new query": "/console/queries/new",
     "query": "/console/query/per_symbol",
+    "costs": "/console/costs",
     "sysstream": "/console/sysstream",
 }
 NAMELESS = """() => [...document.querySelectorAll(
@@ -73,9 +74,37 @@ def test_a_part_of_the_plan_is_chosen_by_keyboard_and_tells_what_it_does(
     side = page.get_by_role("region", name=re.compile("^aggregate"))
     expect(side).to_contain_text("rows in")
     expect(side).to_contain_text("time spent")
-    expect(page.get_by_role("img", name="graph: Rows in and out")).to_be_visible()
+    for graph in ("Rows in and out", "Selectivity", "Time", "Remembered"):
+        expect(page.get_by_role("img", name=f"graph: {graph}")).to_be_visible()
+    time_spent = page.get_by_role("region", name="graph of Time")
+    expect(time_spent.get_by_role("link", name="Open query")).to_have_attribute(
+        "href", re.compile(r"/sysstream\?sql=SELECT.*operator.*seconds")
+    )
     side.get_by_role("link", name=re.compile("^Open query")).click()
     expect(page.locator("h1")).to_have_text(re.compile("per_symbol|highest"))
+    page.get_by_role("link", name="Show in the plan").click()
+    expect(page.locator(".mr-node.feed")).to_have_count(1)
+    page.get_by_label("find a query or a family").fill("acme_blocks")
+    family = page.locator(".mr-node.family")
+    expect(family).to_have_count(1)
+    family.click()
+    region = page.get_by_role("region", name=re.compile("^family"))
+    expect(region).to_contain_text("selectivity")
+    page.get_by_role("region", name="graph of Results per row").get_by_role("link").click()
+    expect(page.get_by_role("img", name="graph: Results per row")).to_be_visible()
+    expect(page.locator(".cm-content")).to_contain_text("type = 'family'")
+
+
+def test_queries_are_listed_by_what_they_take(page: Page, address: str) -> None:
+    opened(page, f"{address}/console/costs")
+    names = page.locator("tbody tr td:first-child")
+    expect(names.first).to_be_visible()
+    assert {"per_symbol", "dear"} <= set(names.all_inner_texts())
+
+    page.get_by_role("button", name="results").click()
+
+    expect(page.locator("th[aria-sort]")).to_have_text("results")
+    expect(names.first).to_have_text("per_symbol")
 
 
 def test_how_answers_are_kept_changes_at_run_time(page: Page, address: str) -> None:
@@ -112,6 +141,11 @@ def test_settings_and_retention_change_at_run_time(page: Page, address: str) -> 
     page.get_by_label("history", exact=True).fill("20 minutes")
     page.get_by_role("button", name="Change", exact=True).click()
     expect(page.locator(".mr-props dd", has_text="20 minutes")).to_be_visible()
+    page.locator(".mr-node.stream", has_text="quotes").click()
+    expect(page.get_by_role("region", name="stream quotes")).to_be_visible()
+    page.get_by_label("history", exact=True).fill("3 minutes")
+    page.get_by_role("button", name="Change", exact=True).click()
+    expect(page.locator(".mr-props dd", has_text="3 minutes")).to_be_visible()
 
     assert httpx.get(f"{address}/v1/settings").json()["settings"]["target"] == 2_000_000
     assert httpx.get(f"{address}/v1/streams/trades").json()["retain"] == "20 minutes"
@@ -165,9 +199,21 @@ def test_a_query_is_written_corrected_explained_registered_paused_and_dropped(
     expect(tried).to_contain_text("results")
     expect(tried.locator("tbody tr").first).to_be_visible()
     page.get_by_label("Name").fill("written_here")
+    page.get_by_label("or so many of them").fill("a few")
+    page.get_by_role("button", name="Register").click()
+    expect(alert).to_contain_text('"a few" is not a number of answers')
+    page.get_by_label("or so many of them").fill("")
+    page.get_by_label("Answers kept for").fill("5 minutes")
+    page.get_by_label("How answers are kept").click()
+    page.get_by_role("option", name="eager").click()
     page.get_by_role("button", name="Register").click()
 
     expect(page.locator("h1")).to_have_text("written_here")
+    expect(page.get_by_role("region", name="As it is understood")).to_contain_text(
+        "ISTREAM(SELECT symbol, price FROM trades [RANGE UNBOUNDED] WHERE size > 10)"
+    )
+    kept = httpx.get(f"{address}/v1/queries/written_here").json()
+    assert (kept["retain"], kept["policy"]) == ("5 minutes", "eager")
     expect(
         page.locator("table[aria-label='results of written_here'] tbody tr").nth(3)
     ).to_be_visible()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from millrace.cli.server_options import add_server_options, connected
 
 NAME = "query"
-SUMMARY = "add, list, show, drop, pause, resume and read the queries of a server"
+SUMMARY = "add, list, show, drop, pause, resume and read the queries of a server; which take most"
 EPILOG = """\
 --json prints one document for scripts; its fields are in docs/client.md. What changes many queries
 changes all of them or none. Names, and statements, may come from standard input: -.
@@ -17,6 +17,7 @@ examples:
   millrace query add 'SELECT symbol FROM trades WHERE price > 100' --name big
   millrace query add -f alerts.sql --into alerts
   millrace query list --search ACME --json | jq '.queries[].name'
+  millrace query top --by state --limit 20
   millrace query results big --last 10 --format csv
   millrace query tail big --cursor-file big.cursor --json
   millrace query list --state paused --names | millrace query drop -
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, summary, declare in (
         ("add", "register queries", _declare_add),
         ("list", "list queries, a page at a time", _declare_list),
+        ("top", "list the queries that take most of the machine", _declare_top),
         ("show", "show what is known of a query, and how it runs", _declare_show),
         ("drop", "remove queries", _declare_names),
         ("pause", "let queries answer nothing for a while", _declare_names),
@@ -55,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         "pause": query_changes.change,
         "resume": query_changes.change,
         "list": query_reading.list_queries,
+        "top": query_reading.top,
         "show": query_reading.show,
         "results": query_reading.results,
         "tail": query_reading.tail,
@@ -97,6 +100,16 @@ def _declare_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--after", metavar="CURSOR", help="the page behind the last one")
     parser.add_argument("--all", action="store_true", help="all pages")
     parser.add_argument("--names", action="store_true", help="names only, one a line, of all pages")
+
+
+def _declare_top(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--by",
+        choices=("cost", "state", "results"),
+        default="cost",
+        help="by their share of the engine's time, by what they keep, or by their answers (cost)",
+    )
+    parser.add_argument("--limit", type=int, default=10, metavar="N", help="so many (10)")
 
 
 def _declare_show(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Reading the queries of a server: list, show, results, tail."""
+"""Reading the queries of a server: list, top, show, results, tail."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from millrace.client.handles import RemoteQuery
 from millrace.client.json_rows import json_value
 from millrace.client.result import Result
 from millrace.errors import SourceError, UnknownNameError
+from millrace.state.sizes import print_bytes
 
 LONGEST_TEXT = 70
 
@@ -68,16 +69,42 @@ def _grid(listed: list[dict[str, Any]]) -> Table:
     table.add_column("state")
     table.add_column("asks", overflow="fold")
     for each in listed:
-        text = " ".join(str(each.get("text") or "").split())
-        short = text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
         state = str(each.get("state", ""))
         table.add_row(
             Text(str(each.get("name") or "")),
             str(each["id"]),
             Text(state, "" if state == "running" else "yellow"),
-            Text(short),
+            Text(_short(each)),
         )
     return table
+
+
+def top(client: Client, arguments: argparse.Namespace) -> int:
+    """List the queries that take most of something."""
+    found = client.top(arguments.by, arguments.limit)
+    if arguments.json:
+        print(json.dumps({"by": arguments.by, "queries": found}))
+        return 0
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column("name")
+    for name in ("time", "state", "results"):
+        table.add_column(name, justify="right")
+    table.add_column("asks", overflow="fold")
+    for each in found:
+        table.add_row(
+            Text(str(each["name"])),
+            f"{each['cost']:.1%}",
+            print_bytes(each["state_bytes"]),
+            f"{each['results']:,}",
+            Text(_short(each)),
+        )
+    make_console().print(table)
+    return 0
+
+
+def _short(query: dict[str, Any]) -> str:
+    text = " ".join(str(query.get("text") or "").split())
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
 
 
 def show(client: Client, arguments: argparse.Namespace) -> int:

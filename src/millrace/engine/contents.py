@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
 from millrace.engine.tables import (
@@ -43,10 +44,14 @@ class Contents:
     pending: list[tuple[int, pa.RecordBatch]] = field(default_factory=list)
     known: pa.Table | None = None
     """The rows and their copies after the last change, if somebody has asked."""
+    counted: int | None = None
+    """How many rows there are, if somebody has asked; kept up as they change."""
 
     def change(self, sequence: int, changes: pa.RecordBatch) -> None:
         """Take a change, which is durable."""
         self.pending.append((sequence, changes))
+        if self.counted is not None:
+            self.counted += _n_copies(changes)
         self.version, self.known = sequence, None
 
     def current(self, root: Root) -> pa.Table:
@@ -56,6 +61,12 @@ class Contents:
             fresh = [pa.Table.from_batches([each]) for _, each in self.pending]
             self.known = consolidated(pa.concat_tables([filed, *fresh]))
         return self.known
+
+    def count(self, root: Root) -> int:
+        """Return how many rows there are; only who asks first has to wait for the rows."""
+        if self.counted is None:
+            self.counted = _n_copies(self.current(root))
+        return self.counted
 
     def publish(self, root: Root) -> tuple[TableFile, ...]:
         """Write the changes that are in no file yet; return the files of the table."""
@@ -157,6 +168,10 @@ def _numbered(sequence: int, changes: pa.RecordBatch) -> pa.Table:
 
 def _nothing(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in schema], schema=schema)
+
+
+def _n_copies(changes: pa.RecordBatch | pa.Table) -> int:
+    return int(pc.sum(changes.column(COPIES)).as_py() or 0)
 
 
 def repeated(table: pa.Table) -> pa.Table:

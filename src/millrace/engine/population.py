@@ -234,6 +234,11 @@ class Population:
         for block in self.blocks.get(stream, []):
             yield from block.alive(families)
 
+    def index_bytes(self, stream: str) -> int:
+        """Return how large the index files over a stream are."""
+        blocks = self.blocks.get(stream, [])
+        return sum(each.run.n_bytes for each in blocks if isinstance(each, IndexBlock))
+
     def out(self, block: Block) -> Bools:
         """Return who of a block gives no answers now."""
         mask = block.dead.copy()

@@ -297,12 +297,30 @@ class Registry:
             found = self._state.population.find(qid)
         return [found[1]] if found is not None and found[0] == family else None
 
+    def family_of(self, qid: int) -> str | None:
+        """Return the key of a query's family; None if it does not stand."""
+        with self._lock:
+            found = self._state.population.find(qid)
+        return None if found is None else found[0]
+
     def table_rows(self, name: str) -> tuple[int, pa.Table]:
         """Return the number of a table's last change, and its rows with their copies."""
         with self._lock:
             self._state.catalog.table(name)
             contents = self._state.contents[name]
             return contents.version, contents.current(self._root)
+
+    def table_sizes(self) -> dict[str, int]:
+        """Return how many rows each table has."""
+        with self._lock:
+            contents = self._state.contents
+            return {name: contents[name].count(self._root) for name in self._state.catalog.tables}
+
+    def index_bytes(self) -> dict[str, int]:
+        """Return how large the index over each stream is."""
+        with self._lock:
+            population = self._state.population
+            return {stream: population.index_bytes(stream) for stream in population.blocks}
 
     def family_rows(self, feed: str) -> pa.Table:
         """Return the queries that a feed's plan runs: their ids, and their parameters `p0`, …."""

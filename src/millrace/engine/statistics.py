@@ -26,6 +26,8 @@ class EpochStatistics:
         Of all streams but the one on which the engine tells of itself.
     results, results_by_query
         Answers, in all and by feed. A row that is told to several queries is one of each.
+    results_by_stream, select_by_stream
+        What the index over each stream found, and the seconds that this took, summed over tasks.
     lag
         For each stream, how far its watermark is behind the wall clock, in us.
     """
@@ -41,6 +43,8 @@ class EpochStatistics:
     results: int = 0
     rows_by_stream: dict[str, int] = field(default_factory=dict)
     results_by_query: dict[str, int] = field(default_factory=dict)
+    results_by_stream: dict[str, int] = field(default_factory=dict)
+    select_by_stream: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     bytes_sent: int = 0
     bytes_written: int = 0
@@ -76,8 +80,14 @@ def measure(
     """Sum up an epoch from its receipts; `manifest` is the one before it."""
     tallies = [each for receipt in receipts for each in receipt.tallies]
     by_stream: dict[str, int] = {}
+    found_by_stream: dict[str, int] = {}
+    select_by_stream: dict[str, float] = {}
     for tally in tallies:
-        by_stream[tally.stream] = by_stream.get(tally.stream, 0) + tally.rows
+        name, seconds_of = tally.stream, tally.seconds.get("select", 0.0)
+        by_stream[name] = by_stream.get(name, 0) + tally.rows
+        if name:  # plans have a tally without a stream
+            found_by_stream[name] = found_by_stream.get(name, 0) + tally.results
+            select_by_stream[name] = round(select_by_stream.get(name, 0.0) + seconds_of, 6)
     by_query: dict[str, int] = {}
     for tally in tallies:
         for feed, n_found in tally.found.items():
@@ -97,6 +107,8 @@ def measure(
         results=sum(each.results for each in tallies),
         rows_by_stream=by_stream,
         results_by_query=by_query,
+        results_by_stream=found_by_stream,
+        select_by_stream=select_by_stream,
         seconds={**seconds, **_summed(stages)},
         bytes_sent=sum(each.sent for each in tallies),
         bytes_written=sum(each.bytes_written for each in receipts),

@@ -48,7 +48,7 @@ class StreamSpec:
     born
         The number of the registry's change that declared it.
     first_retain
-        What was declared as `retain`, if that has been changed since.
+        What was declared as `retain`, if that has been changed since; 0 if nothing was.
     pushed
         Whether its source are the rows that clients push.
     """
@@ -104,16 +104,11 @@ class StreamSpec:
         """The stream as it was declared, before anything was changed."""
         if self.first_retain is None:
             return self
-        return replace(self, retain=self.first_retain, first_retain=None)
+        return replace(self, retain=self.first_retain or None, first_retain=None)
 
     def retained(self, retain: int) -> StreamSpec:
-        """Return the stream with its history kept for another while."""
-        if self.retain is None:
-            raise PlanError(
-                f'stream "{self.name}" keeps no history',
-                hint="Declare it with RETAIN; then how long can be changed.",
-            )
-        first = self.retain if self.first_retain is None else self.first_retain
+        """Return the stream with its history kept for another while, or from now on."""
+        first = self.retain or 0 if self.first_retain is None else self.first_retain
         return replace(self, retain=retain, first_retain=first)
 
     def to_json(self) -> dict[str, Any]:

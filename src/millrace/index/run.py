@@ -92,6 +92,11 @@ class IndexRun:
         """Map an index file."""
         return cls(Container.open(root, name))
 
+    @property
+    def n_bytes(self) -> int:
+        """How large the file is."""
+        return self._file.size
+
     def array(self, name: str) -> NDArray[Any]:
         """Return one of the stored arrays."""
         dtype, shape = self._file.meta["arrays"][name]

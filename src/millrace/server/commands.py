@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ from millrace.server.told_rows import not_theirs, require_hearing
 from millrace.server.turns import Turns
 from millrace.server.wire import Frame
 from millrace.session.dataflow import Dataflow
-from millrace.session.explanation import explain_query
+from millrace.session.explanation import expanded_text, explain_query
 from millrace.session.life import end_of
 from millrace.session.query import Query
 from millrace.session.script import Outcome
@@ -182,6 +182,11 @@ class Commands:
         name = found.name or found.feed.name
         return Frame({"text": explain_query(self.session, name, analyze=analyze)})
 
+    def do_expand(self, who: Principal, frame: Frame) -> Frame:
+        """Return the text of a standing query with everything written out that was left out."""
+        feed = self._standing(who, frame.body["query"]).feed
+        return Frame({"text": expanded_text(self.session, feed, frame.body["text"])})
+
     def do_dry_run(self, who: Principal, frame: Frame) -> Frame:
         """Say what a query would have answered on history."""
         who.require("writer")
@@ -263,9 +268,17 @@ class Commands:
         self._audit.write(who, "retain", stream=stream, duration=duration)
         return Frame({})
 
-    def do_dataflow(self, who: Principal, frame: Frame) -> Frame:  # noqa: ARG002  a command's form
-        """Return the running dataflow; of what is of others, counts."""
-        graph = self._dataflow.graph(None if who.operator else who.sees, who.shown)
+    def do_dataflow(self, who: Principal, frame: Frame) -> Frame:
+        """Return the running dataflow, or what of it has a word in it; of others, counts."""
+        find, found = str(frame.body.get("find") or "").strip(), None
+        with suppress(UnknownNameError):  # then it is a part of a name, or of a text
+            found = self._standing(who, find) if find else None
+        graph = self._dataflow.graph(
+            None if who.operator else who.sees,
+            who.shown,
+            find=find,
+            query=found.id if isinstance(found, Query) else None,
+        )
         return Frame({"epoch": self.session.engine.manifest.epoch, **graph})
 
     def do_watch(self, who: Principal, frame: Frame) -> Frame:  # noqa: ARG002  a command's form

@@ -11,6 +11,7 @@ from types import FrameType
 
 from millrace.engine.local_loop import LoopBackend
 from millrace.engine.settings import Settings
+from millrace.engine.sysstream import UNHEARD
 from millrace.server.audit import Audit
 from millrace.server.commands import Commands
 from millrace.server.engine_host import EngineHost
@@ -50,7 +51,7 @@ def _serve(
     commands = Commands(
         session, audit=audit, quotas=Quotas(lambda: tokens.quotas(now=True)), paths=options.paths
     )
-    tell_of_itself(session)
+    tell_of_itself(session, unheard=UNHEARD)
     script = Script(session)
     if options.script is not None:
         for outcome in script.run(options.script.read_text()):

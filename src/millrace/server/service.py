@@ -377,6 +377,11 @@ class Service:
         done = await self.link.ask("explain", who, body)
         return str(done.body["text"])
 
+    async def expanded(self, who: Principal, query: str) -> str:
+        """Return the text of a standing query with everything written out that was left out."""
+        asked = {"query": query, "text": (await self.query(who, query)).text}
+        return str((await self.link.ask("expand", who, asked)).body["text"])
+
     async def dry_run(
         self, who: Principal, sql: str, *, history: str | None = None
     ) -> dict[str, Any]:
@@ -400,9 +405,9 @@ class Service:
         """Return the queries that take most of something."""
         return await asyncio.to_thread(self.costs.top, who, by, n)
 
-    async def dataflow(self, who: Principal) -> dict[str, Any]:
-        """Return the running dataflow operator by operator, as the engine itself knows it."""
-        return (await self.link.ask("dataflow", who, {})).body
+    async def dataflow(self, who: Principal, find: str = "") -> dict[str, Any]:
+        """Return the running dataflow operator by operator, or what of it has a word in it."""
+        return (await self.link.ask("dataflow", who, {"find": find})).body
 
     async def watch(self, who: Principal, gateway: str, told: Mapping[str, float]) -> None:
         """Let the engine tell of itself, and of this gateway, on `sysstream` for the next hour."""

@@ -10,7 +10,7 @@ from millrace.server.principals import ForbiddenError, Principal
 from millrace.session.dry_run import streams_read
 from millrace.session.session import Session
 
-OF_ALL = ("stream", "epoch", "engine")
+OF_ALL = ("stream", "index", "table", "epoch", "engine")
 """What everybody is told of; of sinks only the operator is."""
 
 
@@ -20,6 +20,7 @@ def told_to(who: Principal, stream: str, rows: pa.Table) -> pa.Table:
         return rows
     owners = {
         "query": rows.column("name"),
+        "family": rows.column("query"),
         "operator": rows.column("query"),
         "store": rows.column("query"),
     }

@@ -5,11 +5,13 @@
     table ──────────►
 
 A node has an id, a kind, a label and properties; an edge says how many rows a second went along it
-over the last epochs. Of many families and plans the largest are drawn, and the rest is counted.
+over the last epochs. Of many families and plans the largest are drawn, and the rest is counted;
+who looks for some of them finds these alone.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,7 @@ from millrace.engine.statistics import EpochStatistics
 from millrace.engine.work import PlanWork
 from millrace.plan.relations import Source, Table
 from millrace.plan.tree import branches, operator_name
+from millrace.session.dataflow_focus import Focus
 from millrace.session.plan_stores import held
 from millrace.time import SECOND, print_duration
 
@@ -55,10 +58,45 @@ class Graph:
         """Add an edge, or rows to one that is there."""
         self.edges[begin, end] = self.edges.get((begin, end), 0.0) + rate
 
+    def keep_connected(self) -> None:
+        """Leave out what nothing flows to or from."""
+        ends = {end for edge in self.edges for end in edge}
+        self.nodes = {ident: node for ident, node in self.nodes.items() if ident in ends}
+
     def to_json(self) -> dict[str, Any]:
         """Spell the graph as JSON."""
         edges = [{"from": a, "to": b, "rate": rate} for (a, b), rate in self.edges.items()]
         return {"nodes": list(self.nodes.values()), "edges": edges}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """What came, was answered and was found a second over some epochs; seconds of that a second."""
+
+    rows: Mapping[str, float]
+    results: Mapping[str, float]
+    found: Mapping[str, float]
+    spent: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """What is drawn: what somebody sees of a catalog, and what of that is looked at, if not all."""
+
+    catalog: Catalog
+    rates: _Rates
+    sees: Callable[[str], bool]
+    focus: Focus | None = None
+
+    def family(self, feed: str, key: str) -> bool:
+        """Say whether a family of selections is drawn."""
+        if self.catalog.feeds[feed].plan is not None or not self.sees(feed):
+            return False
+        return self.focus is None or self.focus.has_family(feed, key)
+
+    def feed(self, name: str) -> bool:
+        """Say whether a feed is drawn."""
+        return self.sees(name) and (self.focus is None or name in self.focus.feeds)
 
 
 @dataclass(slots=True)
@@ -72,33 +110,40 @@ class Dataflow:
         self,
         sees: Callable[[str], bool] | None = None,
         shown: Callable[[str], str] = lambda name: name,
+        *,
+        find: str = "",
+        query: int | None = None,
     ) -> dict[str, Any]:
         """Return nodes and edges, with the names of feeds as they are shown to whoever asks.
 
-        Who does not see everything sees no sinks, and queries of others as a count.
+        Who does not see everything sees no sinks, and queries of others as a count. With `find`,
+        what has that in its name or its text is drawn, and what it reads; or, by its id, a `query`.
         """
         engine = self.session.engine
         catalog, recent = engine.registry.catalog, _recent(list(engine.statistics))
-        rows = _rates(recent, lambda each: each.rows_by_stream)
-        results = _rates(recent, lambda each: each.results_by_query)
+        visible, rates = sees or (lambda _: True), _measured(recent)
+        focus = self._focus(catalog, find, query, visible, shown)
+        sight = _Sight(catalog, rates, visible, focus)
         drawn = Graph()
         for stream in catalog.streams.values():
             drawn.node(
                 f"stream:{stream.name}",
                 "stream",
                 stream.name,
-                rate=rows.get(stream.name, 0.0),
+                rate=rates.rows.get(stream.name, 0.0),
                 columns=str(stream.schema),
                 delay=print_duration(stream.delay),
                 retain=None if stream.retain is None else print_duration(stream.retain),
                 lag=recent[-1].lag.get(stream.name, 0) / SECOND if recent else None,
             )
-        visible = sees or (lambda _: True)
-        self._families(drawn, catalog, rows, results, visible)
-        self._plans(drawn, catalog, rows, results, visible)
-        self._others(drawn, catalog, rows, visible)
+        self._families(drawn, sight)
+        self._plans(drawn, sight)
+        if focus is None:
+            self._others(drawn, catalog, rates.rows, visible)
         if sees is None:
-            self._sinks(drawn, catalog, results)
+            self._sinks(drawn, catalog, rates.results)
+        if focus is not None:
+            drawn.keep_connected()
         for node in drawn.nodes.values():
             if node["kind"] == "feed":
                 node["label"] = shown(node["label"])
@@ -112,19 +157,31 @@ class Dataflow:
             self._counted = registry.catalog.sequence, registry.family_sizes()
         return self._counted[1]
 
-    def _families(
+    def _focus(
         self,
-        drawn: Graph,
         catalog: Catalog,
-        rows: Mapping[str, float],
-        results: Mapping[str, float],
+        find: str,
+        query: int | None,
         visible: Callable[[str], bool],
-    ) -> None:
+        shown: Callable[[str], str],
+    ) -> Focus | None:
+        family = None if query is None else self.session.engine.registry.family_of(query)
+        if family is not None:
+            return Focus.on_query(catalog, family)
+        if not find:
+            return None
+        families = (each for each in self._sizes() if each[1] in catalog.families)
+        return Focus.on_word(catalog, find, visible, shown, families)
+
+    def _families(self, drawn: Graph, sight: _Sight) -> None:
+        catalog, rows, results = sight.catalog, sight.rates.rows, sight.rates.results
+        sizes_of = self.session.engine.registry.index_bytes()
         sizes = {
             (feed, key): n
             for (feed, key), n in self._sizes().items()
-            if key in catalog.families and catalog.feeds[feed].plan is None and visible(feed)
+            if key in catalog.families and sight.family(feed, key)
         }
+        n_families = Counter(feed for feed, _ in self._sizes())
         for stream in dict.fromkeys(catalog.feeds[feed].stream for feed, _ in sizes):
             mine = {each: n for each, n in sizes.items() if catalog.feeds[each[0]].stream == stream}
             index = drawn.node(
@@ -133,13 +190,30 @@ class Dataflow:
                 f"index over {stream}",
                 queries=sum(mine.values()),
                 families=len(mine),
+                rate=rows.get(stream, 0.0),
+                results=sight.rates.found.get(stream, 0.0),
+                selectivity=_share(sight.rates.found, rows, stream),
+                busy=sight.rates.spent.get(stream, 0.0),
+                bytes=sizes_of.get(stream, 0),
                 access=self.session.engine.settings.access,
             )
             drawn.edge(f"stream:{stream}", index, rows.get(stream, 0.0))
             shown = sorted(mine, key=lambda each: -mine[each])[:MOST_FAMILIES]
+            read = rows.get(stream, 0.0)
             for feed, key in shown:
                 text = str(catalog.families[key].selection)
-                family = drawn.node(f"family:{key}", "family", text, queries=mine[feed, key])
+                part = results.get(feed, 0.0) if n_families[feed] == 1 else None
+                family = drawn.node(
+                    f"family:{key}",
+                    "family",
+                    text,
+                    queries=mine[feed, key],
+                    results=part,
+                    selectivity=part / read if part is not None and read else None,
+                    query=feed,
+                    feed_kind=catalog.feeds[feed].kind,
+                    text=text,
+                )
                 target, rate = _feed(drawn, catalog.feeds[feed], results), results.get(feed, 0.0)
                 drawn.edge(index, family, rate)
                 drawn.edge(family, target, rate)
@@ -150,23 +224,17 @@ class Dataflow:
                 rate = sum(results.get(feed, 0.0) for feed in {feed for feed, _ in left})
                 drawn.edge(index, more, rate)
 
-    def _plans(
-        self,
-        drawn: Graph,
-        catalog: Catalog,
-        rows: Mapping[str, float],
-        results: Mapping[str, float],
-        visible: Callable[[str], bool],
-    ) -> None:
+    def _plans(self, drawn: Graph, sight: _Sight) -> None:
+        catalog, rows, results = sight.catalog, sight.rates.rows, sight.rates.results
         works = self.session.engine.work.plans
-        mine = [each for each in catalog.plans() if visible(each.name)]
+        mine = [each for each in catalog.plans() if sight.feed(each.name)]
         plans = sorted(mine, key=lambda each: -_seconds(works.get(each.number)))
         shown = plans[:MOST_PLANS]
         for feed in shown:
-            self._plan(drawn, catalog, feed, rows)
-            told = _told(feed, catalog)
+            told, fed = _told(feed, catalog), _feeds_of(feed, catalog, sight.feed)
+            self._plan(drawn, catalog, feed, fed[0].name, rows)
             for each in told:
-                for own in _feeds_of(feed, catalog):
+                for own in fed:
                     rate = results.get(own.name, 0.0) / len(told)
                     drawn.edge(each, _feed(drawn, own, results), rate)
         left = plans[MOST_PLANS:]
@@ -196,10 +264,16 @@ class Dataflow:
             drawn.edge(f"stream:{stream}", others, rows.get(stream, 0.0))
 
     def _plan(
-        self, drawn: Graph, catalog: Catalog, feed: FeedSpec, rows: Mapping[str, float]
+        self,
+        drawn: Graph,
+        catalog: Catalog,
+        feed: FeedSpec,
+        query: str,
+        rows: Mapping[str, float],
     ) -> None:
         """Draw the operators of a plan, above the stores that it reads."""
         engine = self.session.engine
+        tables = engine.registry.table_sizes()
         assert feed.plan is not None, "only a plan has operators"
         plan, work = compiled(feed, catalog), engine.work.plans.get(feed.number, PlanWork())
         names, last = plan.names(), max(self._span(work), 1e-6)
@@ -218,13 +292,17 @@ class Dataflow:
             if isinstance(node, Source):
                 continue
             done = flow(work.total, node, names)
+            known: dict[str, Any] = {}
+            if isinstance(node, Table):
+                known = {"table": node.name, "rows": tables.get(node.name)}
             state = [held(engine.manifest, state_prefix(feed) + name) for name in plan.stores
                      if name.partition(".")[0] == short]  # fmt: skip
             ident = drawn.node(
                 _operator(feed, short),
                 "table" if isinstance(node, Table) else "operator",
                 lines.get(node, operator_name(node)),
-                query=_feeds_of(feed, catalog)[0].name,
+                query=query,
+                told_as=feed.name,
                 feed_kind=feed.kind,
                 operator=f"{operator_name(node)} {short}",
                 rows_in=done.read,
@@ -234,6 +312,7 @@ class Dataflow:
                 state_rows=sum(rows for rows, _ in state),
                 state_bytes=sum(size for _, size in state),
                 policy="reads again" if node in plan.rereading.made else "remembers",
+                **known,
             )
             for below in inputs_of(node):
                 told = work.last.get(names[below]) if below in names else None
@@ -282,11 +361,11 @@ def _feed(drawn: Graph, feed: FeedSpec, results: Mapping[str, float]) -> str:
     )
 
 
-def _feeds_of(feed: FeedSpec, catalog: Catalog) -> list[FeedSpec]:
+def _feeds_of(feed: FeedSpec, catalog: Catalog, drawn: Callable[[str], bool]) -> list[FeedSpec]:
     """Return the feeds that a plan tells: its own, or those of some queries that it runs."""
     if feed.kind != "family":
         return [feed]
-    names = list(catalog.members(feed.name).values())
+    names = [name for name in catalog.members(feed.name).values() if drawn(name)]
     return [catalog.feeds[name] for name in names[:MOST_FAMILIES]]
 
 
@@ -310,8 +389,21 @@ def _recent(statistics: Sequence[EpochStatistics]) -> list[EpochStatistics]:
     return [each for each in statistics if each.started > newest - RECENT]
 
 
+def _measured(recent: Sequence[EpochStatistics]) -> _Rates:
+    return _Rates(
+        _rates(recent, lambda each: each.rows_by_stream),
+        _rates(recent, lambda each: each.results_by_query),
+        _rates(recent, lambda each: each.results_by_stream),
+        _rates(recent, lambda each: each.select_by_stream),
+    )
+
+
+def _share(some: Mapping[str, float], of: Mapping[str, float], name: str) -> float | None:
+    return some.get(name, 0.0) / of[name] if of.get(name) else None
+
+
 def _rates(
-    recent: Sequence[EpochStatistics], counts: Callable[[EpochStatistics], Mapping[str, int]]
+    recent: Sequence[EpochStatistics], counts: Callable[[EpochStatistics], Mapping[str, float]]
 ) -> dict[str, float]:
     """Return counts a second over the last epochs."""
     if not recent:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millrace.engine.backfill import cohorts, n_catching_up, progress_of
+from millrace.engine.feeds import FeedSpec
 from millrace.engine.warming import warm_progress
-from millrace.errors import PlanError
+from millrace.errors import MillraceError, PlanError
 from millrace.index.atoms import Analysis, Analyst, Atom
 from millrace.index.text.group import has_text_tests
 from millrace.index.text.needles import access_clause
@@ -16,6 +17,7 @@ from millrace.plan.nodes import Selection
 from millrace.plan.spelling import to_text
 from millrace.session.keeping import kept_lines
 from millrace.session.plan_explanation import explain_plan, same_plan
+from millrace.session.planning import bound_relation
 from millrace.session.query import Query
 from millrace.session.template import Template
 from millrace.time import print_duration
@@ -62,6 +64,17 @@ def explain_query(session: Session, name: str, *, analyze: bool = False) -> str:
     if analyze:
         lines += _measured(session, found)
     return "\n".join(lines)
+
+
+def expanded_text(session: Session, feed: FeedSpec, text: str) -> str:
+    """Return the text of a standing query with its windows and ISTREAM, as it was understood.
+
+    A query that was built in Python has no text that could be read; its plan is told otherwise.
+    """
+    try:
+        return bound_relation(text, session, dict(feed.parameters)).expanded
+    except MillraceError:
+        return text
 
 
 def _history(session: Session, found: Query | Template) -> list[str]:

@@ -63,7 +63,10 @@ class OpenRoot:
             self._run.take_settings()
 
     def retain(self, stream: str, duration: str | int) -> None:
-        """Keep the history of a stream for another while, from the next epoch on."""
+        """Keep the history of a stream for another while, from the next epoch on.
+
+        Of a stream that was declared without, it is kept from then on.
+        """
         retain = to_micros(duration)
         require_found_anew(self, stream, retain)
         self.change({"do": "retain stream", "name": stream, "retain": retain})

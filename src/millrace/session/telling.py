@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from millrace.session.session import Session
 
 
-def tell_of_itself(session: Session, *, every: str | int = SECOND) -> SysStream:
+def tell_of_itself(
+    session: Session, *, every: str | int = SECOND, unheard: int | None = None
+) -> SysStream:
     """Declare `sysstream`, which queries may read like any other stream; return who tells.
 
-    It tells at most once in `every`, and only while a query reads it or somebody has asked. What
-    it tells is pushed as rows of clients are; where epochs are fed by hand, the next one takes it.
+    It tells at most once in `every`, while a query reads it or somebody has asked; with `unheard`,
+    a part of that once in so long at all times. What it tells is pushed as rows of clients are;
+    where epochs are fed by hand, the next one takes it.
     """
     if session.engine.sysstream is None:
         session.bind(sysstream_spec(), Pushed())
@@ -27,9 +30,8 @@ def tell_of_itself(session: Session, *, every: str | int = SECOND) -> SysStream:
         def push(rows: pa.RecordBatch) -> None:
             log.append([Batch(rows, origin="engine")])
 
-        session.engine.sysstream = SysStream(
-            to_micros(every), deliver=None if session.fed_by_hand else push
-        )
+        deliver = None if session.fed_by_hand else push
+        session.engine.sysstream = SysStream(to_micros(every), deliver, unheard=unheard)
     return session.engine.sysstream
 
 

@@ -96,6 +96,11 @@ class Container:
         """Map the file `name` of `root` and check its frame."""
         return cls(name, root.map(name))
 
+    @property
+    def size(self) -> int:
+        """How many bytes the file has."""
+        return int(self._data.size)
+
     def section(self, name: str) -> pa.Buffer:
         """Give the bytes of a section, without copying, checked at the first touch."""
         place = self.sections.get(name)

@@ -45,7 +45,7 @@ def main(folder: Path) -> None:
             for name, take in PICTURES.items():
                 take(page, address)
                 page.wait_for_timeout(1_500)
-                whole = name != "queries"  # fifty rows look like twenty
+                whole = name not in ("queries", "costs")  # fifty rows look like twenty
                 page.screenshot(path=folder / f"console-{name}-{theme}.png", full_page=whole)
                 print(f"console-{name}-{theme}.png")
             context.close()
@@ -92,6 +92,11 @@ def _query(page: Page, address: str) -> None:
     page.locator("tbody tr").first.wait_for()
 
 
+def _costs(page: Page, address: str) -> None:
+    page.goto(f"{address}/console/costs")
+    page.locator("tbody tr").first.wait_for()
+
+
 def _sysstream(page: Page, address: str) -> None:
     page.goto(f"{address}/console/sysstream?graph=operators")
     page.wait_for_timeout(6_000)
@@ -103,6 +108,7 @@ PICTURES = {
     "queries": _queries,
     "new-query": _new_query,
     "query": _query,
+    "costs": _costs,
     "sysstream": _sysstream,
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 import threading
 import time
@@ -55,7 +56,12 @@ def said(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     return run
 
 
-def test_the_life_of_a_query(server: ServerProcess, stream: str, said: Callable[..., Any]) -> None:
+def test_the_life_of_a_query(
+    server: ServerProcess,
+    stream: str,
+    said: Callable[..., Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     name = f"big_{stream}"
     text = f"SELECT symbol, price FROM {stream} WHERE price > 100"
 
@@ -71,6 +77,11 @@ def test_the_life_of_a_query(server: ServerProcess, stream: str, said: Callable[
     shown = said("show", name)
     assert shown["text"]
     assert "price" in shown["explain"]
+    assert main(["query", "top", "--by", "results", "--limit", "1000"]) == 0
+    assert re.search(rf"{name} .* 2  SELECT symbol, price", capsys.readouterr().out)
+    top = said("top", "--by", "results", "--limit", "1000")
+    assert top["by"] == "results"
+    assert {each["name"]: each["results"] for each in top["queries"]}[name] == 2
     assert said("pause", name) == {"paused": 1}
     assert [each["name"] for each in said("list", "--search", name, "--state", "paused")["queries"]]
     assert said("resume", name) == {"resumed": 1}

@@ -101,9 +101,23 @@ def test_retention_changes_with_the_next_epoch_and_survives_the_declaration() ->
         assert session.streams["trades"].as_declared.retain == HOUR
 
 
-def test_a_stream_without_history_has_no_retention_to_change() -> None:
-    with millrace.Session(MemoryRoot(), threads=False) as session:
+def test_a_stream_without_history_keeps_one_from_when_it_is_told_to() -> None:
+    root = MemoryRoot()
+    with millrace.Session(root, threads=False) as session:
         session.stream("trades", millrace.Feed(TRADES), time="ts")
+        run = session.start()
+        assert isinstance(run, LocalRun)
+        run.feed(trades=rows(0))
 
-        with pytest.raises(PlanError, match='stream "trades" keeps no history'):
-            session.retain("trades", "1 hour")
+        session.retain("trades", "1 hour")
+        run.feed(trades=rows(1))
+
+        assert session.history("trades").num_rows == 4
+        past = session.query("SELECT * FROM trades", name="past", history="1 hour")
+        run.feed(trades=rows(2))
+        run.feed(trades=rows(3))
+        assert past.results().num_rows == 12
+    with millrace.Session(root, threads=False) as session:
+        session.stream("trades", millrace.Feed(TRADES), time="ts")
+        assert session.streams["trades"].retain == HOUR
+        assert session.streams["trades"].as_declared.retain is None

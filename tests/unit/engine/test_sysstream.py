@@ -41,6 +41,7 @@ def session(clock: Hand) -> Iterator[millrace.Session]:
         made.stream("trades", millrace.Feed(TRADES), time="ts")
         made.query("SELECT symbol FROM trades WHERE price > 0", name="cheap")
         made.query(DEAR, name="counts")
+        made.table("limits", "symbol text").insert([{"symbol": "S0"}])
         yield made
 
 
@@ -83,11 +84,36 @@ def test_a_query_that_reads_it_hears_of_streams_operators_stores_and_the_engine(
     answers = [row for row in query.results().to_pylist() if row["name"] == "trades"]
     assert [row["fval"] for row in answers] == [3.0, 3.0, 3.0]  # the fourth waits for an epoch
     types = {row["type"] for row in told(session)}
-    assert types == {"stream", "query", "operator", "store", "epoch", "engine"}
+    parts = {"index", "family", "table", "operator", "store"}
+    assert types == {"stream", "query", "epoch", "engine", *parts}
     last = {(row["type"], row["name"], row["property"]): row for row in told(session)}
     assert last["engine", "engine", "queries"]["ival"] == 3
     assert last["query", "cheap", "results"]["ival"] == 2
     assert last["operator", "aggregate r1", "rows_in"]["query"] == "counts"
+    assert last["operator", "aggregate r1", "state_bytes"]["ival"] > 0
+
+
+def test_an_index_a_family_and_a_table_tell_what_passes_them_and_what_they_hold(
+    session: millrace.Session, clock: Hand
+) -> None:
+    telling, run = tell_of_itself(session), started(session)
+    telling.ask(clock.now())
+    pushed(run, clock, 3)
+    session.standing_table("limits").insert([{"symbol": "S1"}, {"symbol": "S1"}])
+    session.standing_table("limits").delete("symbol = 'S0'")
+    pushed(run, clock, 2)
+
+    rows = sorted(told(session), key=lambda row: row["ts"])
+    last = {(row["type"], row["name"], row["property"]): row for row in rows}
+    assert last["index", "trades", "rows"]["ival"] == 3
+    assert last["index", "trades", "selectivity"]["fval"] == pytest.approx(2 / 3)
+    assert last["index", "trades", "seconds"]["fval"] > 0
+    assert last["index", "trades", "bytes"]["ival"] > 100
+    [family] = {name for kind, name, _ in last if kind == "family"}
+    assert last["family", family, "selectivity"]["query"] == "cheap"
+    assert last["family", family, "results"]["ival"] == 2
+    assert last["table", "limits", "rows"]["ival"] == 2
+    assert ("index", NAME, "rows") not in last
 
 
 def test_who_asks_first_is_given_the_past(session: millrace.Session, clock: Hand) -> None:
@@ -100,6 +126,45 @@ def test_who_asks_first_is_given_the_past(session: millrace.Session, clock: Hand
     epochs = [row for row in told(session) if (row["type"], row["property"]) == ("epoch", "rows")]
     assert [row["ival"] for row in epochs] == [3] * 11
     assert len({row["ts"] for row in epochs}) == 11
+
+
+def test_a_server_tells_a_little_while_nobody_listens_and_all_when_somebody_does(
+    session: millrace.Session, clock: Hand
+) -> None:
+    telling, run = tell_of_itself(session, unheard=5 * SECOND), started(session)
+    pushed(run, clock, 42, seconds=0.5)
+
+    quiet = told(session)
+    assert {row["type"] for row in quiet} == {"stream", "epoch", "engine"}
+    assert len({row["ts"] for row in quiet}) == 5  # the first at once
+    rates = [
+        row["fval"]
+        for row in sorted(quiet, key=lambda row: row["ts"])
+        if (row["type"], row["property"]) == ("stream", "rate")
+    ]
+    assert rates[-1] == pytest.approx(6.0)
+
+    telling.ask(clock.now())
+    pushed(run, clock, 8, seconds=0.5)
+    rows = [row for row in told(session) if (row["type"], row["property"]) == ("epoch", "rows")]
+    assert {"operator", "store", "index"} <= {row["type"] for row in told(session)}
+    assert len(rows) > 6
+    assert sum(row["ival"] for row in rows) == 3 * 49  # the last has still to be told
+
+
+def test_a_server_without_rows_does_not_grow(session: millrace.Session, clock: Hand) -> None:
+    tell_of_itself(session, unheard=5 * SECOND)
+    run = started(session)
+    pushed(run, clock, 3)
+    run.nudge()
+    before = told(session)
+    assert before
+
+    for _ in range(20):
+        clock.at += 60 * SECOND
+        run.nudge()
+
+    assert told(session) == before
 
 
 def test_it_goes_on_for_an_hour_after_it_was_asked(session: millrace.Session, clock: Hand) -> None:

@@ -144,12 +144,14 @@ def test_a_tenant_sees_what_is_its_own(world: World) -> None:
     shown = served.sql("SHOW QUERIES", world.acme)[0]["rows"]
     listed = served.get("/v1/queries", world.acme).json()["queries"]
     graph = served.get("/v1/plan", world.other).json()
+    looked_for = served.get("/v1/plan", world.other, params={"find": SECRET}).json()
 
     assert letter["source"] == "push/acme"
     assert len(late) == 1
     assert [row["name"] for row in shown] == [SECRET]
     assert [each["name"] for each in listed] == [SECRET, f"{SECRET}_t#{world.row}"]
     assert [n["label"] for n in graph["nodes"] if n["kind"] == "others"] == ["2 queries of others"]
+    assert looked_for["nodes"] == []
 
 
 def test_the_same_name_may_be_used_by_each_tenant(world: World) -> None:

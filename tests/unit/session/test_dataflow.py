@@ -96,3 +96,61 @@ def test_a_sink_gets_the_feeds_that_it_wants(session: millrace.Session) -> None:
 
     given = {edge["from"] for edge in graph["edges"] if edge["to"] == "sink:few"}
     assert given == {"feed:cheap", "feed:over"}
+
+
+def kinds(graph: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [node["properties"] for node in graph["nodes"] if node["kind"] == kind]
+
+
+def test_the_index_and_its_families_tell_what_passes_them(session: millrace.Session) -> None:
+    graph = Dataflow(session).graph()
+
+    [index] = kinds(graph, "index")
+    assert index["selectivity"] == pytest.approx(index["results"] / index["rate"])
+    assert index["bytes"] > 0
+    assert index["busy"] > 0
+    cheap, many = (
+        next(each for each in kinds(graph, "family") if each["query"] == name)
+        for name in ("cheap", "many")
+    )
+    assert 0 < cheap["selectivity"] < 1 < many["selectivity"]
+    [table] = kinds(graph, "table")
+    assert (table["table"], table["rows"]) == ("limits", 0)
+
+
+def test_one_query_or_what_has_a_word_in_it_is_drawn_alone(session: millrace.Session) -> None:
+    wide = [f"SELECT {'- ' * n}price AS p FROM trades WHERE price > 3" for n in range(15)]
+    session.queries(wide, into="wide")
+    like = "SELECT price AS p FROM trades WHERE symbol LIKE 'x%'"
+    query = session.query(like, name="alike", into="wide")
+    flow = Dataflow(session)
+
+    alone = flow.graph(find="HIGH")
+    assert reached(alone, "stream:trades") == {node["id"] for node in alone["nodes"]}
+    assert {each["query"] for each in kinds(alone, "feed")} == {"highest"}
+    assert flow.graph(find="limits")["nodes"]
+    assert {each["query"] for each in kinds(flow.graph(find="limits"), "feed")} == {"over"}
+    assert flow.graph(find="nothing has this") == {"nodes": [], "edges": []}
+    assert kinds(flow.graph(), "more")
+
+    [family] = kinds(flow.graph(find=" LIKE "), "family")
+    assert "LIKE" in family["text"]
+    assert family["results"] is None  # they are not told apart from those of other families
+    [family] = kinds(flow.graph(find="alike", query=query.id), "family")
+    assert "LIKE" in family["text"]
+
+
+def test_a_query_that_is_run_with_others_is_drawn_with_what_runs_it(
+    session: millrace.Session,
+) -> None:
+    asked = "SELECT symbol, max(price) AS m FROM trades [RANGE 9 SECONDS]"
+    queries = [
+        session.query(f"{asked} WHERE price > {number} GROUP BY 1", name=f"high_{number}")
+        for number in range(20)
+    ]
+
+    graph = Dataflow(session).graph(find="high_17", query=queries[17].id)
+
+    assert [each["query"] for each in kinds(graph, "feed")] == ["high_17"]
+    assert {each["query"] for each in kinds(graph, "operator")} == {"high_17"}
+    assert "feed:high_17" in reached(graph, "stream:trades")

@@ -13,6 +13,7 @@ from millrace.cli.main import main
 from millrace.errors import MillraceError, UnboundedError
 from millrace.lang.errors import LanguageError
 from millrace.plan.relations import Distinct, Source, Window, Windowed
+from millrace.session.explanation import expanded_text
 
 DECLARED = """\
 CREATE STREAM trades (symbol text, price double, ts timestamp)
@@ -277,3 +278,30 @@ def test_commands_take_scripts_with_such_queries(
 
     assert shown.startswith("means\nquery    SELECT symbol, avg(price) AS mean")
     assert "aggregate by trades.symbol: avg(trades.price) as #1" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        (
+            "SELECT symbol FROM trades WHERE price > 1",
+            "ISTREAM(SELECT symbol FROM trades [RANGE UNBOUNDED] WHERE price > 1)",
+        ),
+        (
+            "SELECT DISTINCT symbol FROM trades [NOW]",
+            "SELECT DISTINCT symbol FROM trades [NOW]",
+        ),
+        ("no text of a query", "no text of a query"),
+    ],
+)
+def test_a_text_is_written_out_whatever_kind_of_query_it_is_of(
+    script: DryScript, text: str, expanded: str
+) -> None:
+    list(
+        script.run("CREATE QUERY TEMPLATE over (p double) AS SELECT * FROM trades WHERE price > :p")
+    )
+    feed = script.session.standing("over").feed
+
+    assert expanded_text(script.session, feed, text) == expanded
+    written = expanded_text(script.session, feed, feed.text)
+    assert written == "ISTREAM(SELECT * FROM trades [RANGE UNBOUNDED] WHERE price > :p)"

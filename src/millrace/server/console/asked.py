@@ -45,6 +45,9 @@ class Asked(Protocol):
     ) -> dict[str, Any]:
         """Return a page of queries, the cursor of the next one, and how many there are."""
 
+    async def top(self, who: Who, by: str, n: int) -> list[dict[str, Any]]:
+        """Return the queries that take most: by `cost`, `state` or `results`."""
+
     async def query(self, who: Who, name: str) -> dict[str, Any]:
         """Return all that is known of one query."""
 
@@ -69,6 +72,9 @@ class Asked(Protocol):
     async def explain(self, who: Who, sql: str) -> str:
         """Say how a query would run."""
 
+    async def expanded(self, who: Who, name: str) -> str:
+        """Return the text of a standing query with everything written out that was left out."""
+
     async def explain_query(self, who: Who, name: str, *, analyze: bool) -> str:
         """Say how a standing query runs."""
 
@@ -81,8 +87,8 @@ class Asked(Protocol):
     async def watch(self, who: Who) -> None:
         """Let the engine tell of itself for the next hour."""
 
-    async def plan(self, who: Who) -> dict[str, Any]:
-        """Return the running dataflow: nodes and edges."""
+    async def plan(self, who: Who, find: str = "") -> dict[str, Any]:
+        """Return the running dataflow, or what of it has a word in it: nodes and edges."""
 
     async def settings(self, who: Who) -> list[dict[str, Any]]:
         """Return the settings that can be changed, with what holds now."""

@@ -1,7 +1,7 @@
 // Keys, theme and places: what must happen in the browser itself.
 (() => {
   const base = document.currentScript.dataset.base;
-  const places = { o: "/", p: "/plan", q: "/queries", s: "/sysstream" };
+  const places = { o: "/", p: "/plan", q: "/queries", c: "/costs", s: "/sysstream" };
   let leader = 0;
 
   window.millraceTheme = () => {

@@ -34,12 +34,14 @@ PLACES = (
     ("/", "Overview"),
     ("/plan", "Plan"),
     ("/queries", "Queries"),
+    ("/costs", "Costs"),
     ("/sysstream", "SysStream"),
 )
 KEYS = (
     ("g o", "Overview"),
     ("g p", "Plan"),
     ("g q", "Queries"),
+    ("g c", "Costs"),
     ("g s", "SysStream"),
     ("/", "search for a query"),
     ("n", "new query"),

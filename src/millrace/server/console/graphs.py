@@ -7,6 +7,7 @@ lines apart. A graph asks for the last hour once, and then for what is new.
 from __future__ import annotations
 
 import math
+import time
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,11 +18,14 @@ from nicegui import ui
 
 from millrace.server.console.frame import Live
 from millrace.server.console.parts import attributed, box, empty
+from millrace.time import SECOND
 
 COLOURS = ("#2f80ed", "#1f9d8b", "#d97706", "#d0518a", "#8e5cd9", "#6b8e23", "#c2410c", "#64748b")
 AXIS = "#74808e"
 MOST_LINES = 8
 HOUR_MS = 3_600_000
+LONGEST_DELAY = 180 * SECOND
+"""How much later than it is about something may be told, at most, to be drawn."""
 NOTHING = "The engine tells of itself once a second while epochs run."
 
 Lines: TypeAlias = dict[str, list[tuple[int, float]]]
@@ -63,12 +67,13 @@ GRAPHS = {
                "type = 'epoch' AND property IN ('p50', 'p99')"),
         _graph("lag", "Watermark lag", "s", _BY_NAME, f"{_STREAMS} AND property = 'lag'"),
         _graph("state", "State", "B", _ONE, "type = 'engine' AND property = 'state_bytes'"),
-        _graph("aside", "Set aside", "rows", _BY_PROPERTY,
-               "type = 'epoch' AND property IN ('late', 'dead')"),
+        _graph("aside", "Set aside", "rows/s", _BY_PROPERTY,
+               "type = 'epoch' AND property IN ('late_rate', 'dead_rate')"),
         _graph("busy", "Time spent in epochs", "%", _ONE,
                "type = 'epoch' AND property = 'busy'"),
-        _graph("queries", "Standing queries", "", _BY_PROPERTY,
-               "type = 'engine' AND property IN ('queries', 'families')"),
+        _graph("queries", "Standing queries", "", _ONE,
+               "type = 'engine' AND property = 'queries'"),
+        _graph("families", "Families", "", _ONE, "type = 'engine' AND property = 'families'"),
         _graph("top", "Results by query", "results/s", _BY_NAME,
                "type = 'query' AND property = 'rate'"),
         _graph("operators", "Time of operators", "s", "ts, query, name, fval",
@@ -81,7 +86,7 @@ GRAPHS = {
                "type = 'sink' AND property = 'backlog_rows'"),
     )
 }  # fmt: skip
-OVERVIEW = ("rows", "results", "latency", "lag", "state", "aside")
+OVERVIEW = ("rows", "results", "latency", "lag", "queries", "families", "state", "aside")
 
 
 class Chart:
@@ -148,8 +153,9 @@ class Drawn:
         fresh = lines_of(answer)
         for name, points in fresh.items():
             self._lines.setdefault(name, []).extend(points)
+        newest = newest_of(answer) if fresh else since
+        self._newest = known_until(newest, time.time_ns() // 1_000)
         if fresh:
-            self._newest = newest_of(answer)
             self._forget()
         if fresh or not self._lines:
             self.chart.show(self._lines)
@@ -190,6 +196,18 @@ def lines_of(answer: pa.Table) -> Lines:
         if instant is not None and value is not None:
             found[name].append((instant, value))
     return {name: sorted(points) for name, points in found.items()}
+
+
+def known_until(newest: int | None, now: int) -> int:
+    """Return up to when a graph knows everything, in us, after it has asked; `newest` is its point.
+
+    A graph of something that tells nothing has no newest point, or an old one. It must not read the
+    hour again and again: what is told comes within seconds, so some minutes are enough.
+
+    >>> known_until(None, 600 * SECOND) // SECOND, known_until(590 * SECOND, 600 * SECOND) // SECOND
+    (420, 590)
+    """
+    return max(newest or 0, now - LONGEST_DELAY)
 
 
 def newest_of(answer: pa.Table) -> int | None:

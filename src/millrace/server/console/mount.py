@@ -7,6 +7,7 @@ from fastapi.responses import RedirectResponse, Response
 from nicegui import ui
 
 from millrace.server.console.asked import Asked
+from millrace.server.console.costs import add_costs
 from millrace.server.console.frame import ICON, Console
 from millrace.server.console.guards import Guarded
 from millrace.server.console.login import add_login
@@ -17,7 +18,15 @@ from millrace.server.console.queries import add_queries
 from millrace.server.console.query import add_query
 from millrace.server.console.sysstream import add_sysstream
 
-PAGES = (add_overview, add_plan, add_queries, add_new_query, add_query, add_sysstream)
+PAGES = (
+    add_overview,
+    add_plan,
+    add_queries,
+    add_new_query,
+    add_query,
+    add_costs,
+    add_sysstream,
+)
 
 
 def add_console(

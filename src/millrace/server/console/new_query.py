@@ -9,7 +9,7 @@ from fastapi import Request
 from fastapi.responses import Response
 from nicegui import ui
 
-from millrace.errors import MillraceError
+from millrace.errors import MillraceError, PlanError
 from millrace.server.console.asked import Who
 from millrace.server.console.editor import Editor
 from millrace.server.console.frame import Console, Live, button, frame
@@ -23,6 +23,7 @@ from millrace.server.console.parts import (
     table,
     text,
 )
+from millrace.server.console.settings import POLICIES
 from millrace.server.console.units import print_number, print_span
 
 EXAMPLE = "SELECT *\nFROM {stream}\nWHERE "
@@ -53,11 +54,7 @@ class NewQuery:
             with box("div", "mr-col"):
                 with card("CQL", "Ctrl Enter explains it"):
                     self._editor = Editor(sql, check=self._check, run=self.explain)
-                    with box("div", "mr-row").style("margin-top: 16px"):
-                        self._name = _field("Name", name, "chosen if empty")
-                        self._history = _field("History", "", "such as 10 minutes")
-                        self._keep = _field("Answers kept", "", "10,000")
-                        self._ttl = _field("Ends after", "", "never")
+                    self._options = _Options(name)
                     with box("div", "mr-row").style("margin-top: 16px"):
                         button("Register", self.register, "primary")
                         button("Explain", self.explain)
@@ -79,7 +76,7 @@ class NewQuery:
 
     async def dry_run(self) -> None:
         """Say what the query would have answered."""
-        history = self._history.value.strip() or "10 minutes"
+        history = self._options.history or "10 minutes"
         with self._answering(f"What it would have answered in the last {history}"):
             asked = self._live.asked.dry_run(self._who, self._editor.value, history)
             answer = await self._asked(asked)
@@ -88,19 +85,16 @@ class NewQuery:
 
     async def register(self) -> None:
         """Register the query, and go to its page."""
-        keep = self._keep.value.strip().replace(",", "")
-        options: dict[str, Any] = {
-            "name": self._name.value.strip() or None,
-            "history": self._history.value.strip() or None,
-            "keep": int(keep) if keep.isdecimal() else None,
-            "ttl": self._ttl.value.strip() or None,
-        }
         with self._answering("Registering"):
-            asked = self._live.asked.register(self._who, self._editor.value, **options)
+            asked = self._registered()
             made = await self._asked(asked)
             if made is not None:
                 name = str(made.get("name") or made["id"])
                 self._console.go("/query", name)
+
+    async def _registered(self) -> dict[str, Any]:
+        options = self._options.said()
+        return await self._live.asked.register(self._who, self._editor.value, **options)
 
     def _answering(self, title: str) -> Any:  # noqa: ANN401  a context manager of card's
         self._answer.clear()
@@ -151,9 +145,53 @@ class _Inside:
         self._place.__exit__(*problem)
 
 
+class _Options:
+    """What is said of a query beside its text: what of its answers waits, and for how long."""
+
+    def __init__(self, name: str) -> None:
+        with box("div", "mr-fields").style("margin-top: 16px"):
+            self._name = _field("Name", name, "chosen if empty")
+            self._history = _field("History", "", "such as 10 minutes")
+            self._partial = ui.checkbox("less history will do").props("dense")
+            with self._partial:
+                ui.tooltip("Where less is retained than the history that is asked for.")
+            self._ttl = _field("Ends after", "", "never")
+            self._retain = _field("Answers kept for", "", "such as 1 hour")
+            self._keep = _field("or so many of them", "", "10,000")
+            choices = {"": "as suits the query", **POLICIES}
+            self._policy = ui.select(choices, value="", label="How answers are kept")
+            self._policy.props("outlined dense").style("width: 100%")
+
+    @property
+    def history(self) -> str:
+        """How far back the query is to see."""
+        return str(self._history.value or "").strip()
+
+    def said(self) -> dict[str, Any]:
+        """Return the options that were given."""
+        keep = str(self._keep.value or "").strip().replace(",", "")
+        if keep and not keep.isdecimal():
+            raise PlanError(
+                f'"{keep}" is not a number of answers', hint="Write a whole number, such as 10,000."
+            )
+        return {
+            "name": _said(self._name),
+            "history": self.history or None,
+            "partial": bool(self._partial.value),
+            "retain": _said(self._retain),
+            "keep": int(keep) if keep else None,
+            "policy": self._policy.value or None,
+            "ttl": _said(self._ttl),
+        }
+
+
+def _said(field: ui.input) -> str | None:
+    return str(field.value or "").strip() or None
+
+
 def _field(label: str, value: str, hint: str) -> ui.input:
     made = ui.input(label, value=value, placeholder=hint).props("outlined dense stack-label")
-    return made.style("flex: 1; min-width: 140px")
+    return made.style("width: 100%")
 
 
 def _tried(answer: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 from urllib.parse import quote
 
@@ -73,6 +74,10 @@ class QueryPage:
                     text("pre", query.get("text") or "", "mr-pre mr-code").style(
                         "white-space: pre-wrap"
                     )
+                with card("As it is understood", "windows and streams written out"):
+                    self._meant = box("div")
+                    with self._meant:
+                        skeleton(40)
                 with card("Results", f"the newest {SHOWN}, as they come") as head:
                     with head:
                         self._form = ui.toggle(["Table", "Chart"], value="Table").props(
@@ -94,6 +99,7 @@ class QueryPage:
                 if may and query.get("policy"):
                     policy_choice(live, who, self._name, query["policy"])
         self._show(query)
+        ui.timer(0.1, self._expand, once=True)
         ui.timer(0.1, self._explain, once=True)
 
     def _head(self) -> None:
@@ -102,6 +108,8 @@ class QueryPage:
             text("h1", self._name)
             self._state = chip("running")
             box("div", "mr-spring")
+            in_plan = f"{self._console.link('/plan')}?find={quote(self._name, safe='')}"
+            text("a", "Show in the plan", "q-btn mr-plain", href=in_plan)
             if self._who.role != "reader":
                 self._pause = button("Pause", self._pause_or_resume)
                 self._confirm = self._confirmation()
@@ -166,19 +174,27 @@ class QueryPage:
         elif shown == "chart":
             self._chart.show(_lines(told), least=None)
 
+    async def _expand(self) -> None:
+        await self._fill(self._meant, self._live.asked.expanded(self._who, self._name), wrap=True)
+
     async def _explain(self) -> None:
+        asked = self._live.asked.explain_query(self._who, self._name, analyze=self._measured.value)
+        await self._fill(self._plan, asked)
+
+    async def _fill(self, place: ui.element, asked: Awaitable[str], *, wrap: bool = False) -> None:
+        """Show a text that is being asked for, or why it is not told."""
         try:
-            words = await self._live.asked.explain_query(
-                self._who, self._name, analyze=self._measured.value
-            )
+            words = await asked
         except MillraceError as error:
-            self._plan.clear()
-            with self._plan:
+            place.clear()
+            with place:
                 refusal(error)
             return
-        self._plan.clear()
-        with self._plan:
-            text("pre", words, "mr-pre mr-code")
+        place.clear()
+        with place:
+            made = text("pre", words, "mr-pre mr-code")
+            if wrap:
+                made.style("white-space: pre-wrap")
 
     async def _pause_or_resume(self) -> None:
         act = (

@@ -116,6 +116,11 @@ class Served:
             "total": page.total,
         }
 
+    async def top(self, who: Who, by: str, n: int) -> list[dict[str, Any]]:
+        """Return the queries that take most."""
+        found = await self._service.top(self._of(who), by, n)  # type: ignore[arg-type]  # a choice of the page's own
+        return [asdict(each) for each in found]
+
     async def query(self, who: Who, name: str) -> dict[str, Any]:
         """Return all that is known of one query."""
         return asdict(await self._service.query(self._of(who), name))
@@ -148,6 +153,10 @@ class Served:
         """Say how a query would run."""
         return await self._service.explain(self._of(who), sql=sql)
 
+    async def expanded(self, who: Who, name: str) -> str:
+        """Return the text of a standing query as it was understood."""
+        return await self._service.expanded(self._of(who), name)
+
     async def explain_query(self, who: Who, name: str, *, analyze: bool) -> str:
         """Say how a standing query runs."""
         return await self._service.explain(self._of(who), query=name, analyze=analyze)
@@ -173,9 +182,9 @@ class Served:
         name, told = f"gateway {os.getpid()}", self._requests.since_last()
         await self._service.watch(self._of(who), name, told)
 
-    async def plan(self, who: Who) -> dict[str, Any]:
-        """Return the running dataflow."""
-        return await self._service.dataflow(self._of(who))
+    async def plan(self, who: Who, find: str = "") -> dict[str, Any]:
+        """Return the running dataflow, or what of it has a word in it."""
+        return await self._service.dataflow(self._of(who), find)
 
     async def settings(self, who: Who) -> list[dict[str, Any]]:
         """Return the settings that can be changed."""

@@ -27,7 +27,13 @@ def add_sysstream(console: Console) -> None:
     """Add the page."""
 
     @ui.page("/sysstream")
-    async def sysstream(request: Request, graph: str = "rows", sql: str = "") -> Response | None:
+    async def sysstream(
+        request: Request,
+        graph: str = "rows",
+        sql: str = "",
+        title: str = "Graph",
+        unit: str = "",
+    ) -> Response | None:
         who = await console.visitor(request)
         if who is None:
             return console.to_login(request)
@@ -40,7 +46,7 @@ def add_sysstream(console: Console) -> None:
                 )
             chosen = GRAPHS.get(graph, GRAPHS["rows"])
             if sql:
-                chosen = Graph("", "Graph", "", sql)
+                chosen = Graph("", title, unit, sql)
             page = SysStreamPage(console, live, who, chosen)
         live.every(page.refresh, GRAPH_SECONDS)
         return None

@@ -84,9 +84,12 @@ async def top(
 
 
 @router.get("/plan", responses=responses())
-async def plan(who: Who, service: Served) -> Graph:
-    """Return the running dataflow as nodes and edges: streams, indexes, operators, feeds, sinks."""
-    return Graph(**await service.dataflow(who))
+async def plan(who: Who, service: Served, find: str = "") -> Graph:
+    """Return the running dataflow as nodes and edges: streams, indexes, operators, feeds, sinks.
+
+    With `find`, a query's name or a part of names or texts, what has that alone.
+    """
+    return Graph(**await service.dataflow(who, find))
 
 
 @router.get("/settings", responses=responses())
