@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import sys
 import time
@@ -18,11 +19,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import uvloop
 
+from millrace.client.request import ARROW
 from millrace.server.wire import arrow_stream
 
 Measured = dict[str, Any]
+
+TOLD_SCHEMA = pa.schema(
+    {"_query": pa.int64(), "symbol": pa.string(), "price": pa.float64(), "ts": pa.string()}
+)
+QUIET_SECONDS = 2.0
+"""For how long nothing may have come before one who follows is content that it has all."""
 
 
 class Connection:
@@ -48,8 +58,13 @@ class Connection:
         return int(lines[0].split()[1]), answer
 
 
-async def ask(port: int, paths: list[str], seconds: float, connections: int) -> Measured:
-    """Get paths, chosen at random, again and again on some connections; return the latencies."""
+async def ask(
+    port: int, asked: list[tuple[str, str]], seconds: float, connections: int
+) -> Measured:
+    """Get paths, chosen at random, again and again on some connections; return the latencies.
+
+    Beside each path stands a text that its answer must hold; one that does not is bad.
+    """
     taken: list[float] = []
     bad = 0
 
@@ -58,16 +73,16 @@ async def ask(port: int, paths: list[str], seconds: float, connections: int) -> 
         choose, link = random.Random(number), await Connection.open(port)
         deadline = time.perf_counter() + seconds
         while time.perf_counter() < deadline:
-            path, began = choose.choice(paths), time.perf_counter()
-            status, _ = await link.ask("GET", path)
+            (path, held), began = choose.choice(asked), time.perf_counter()
+            status, answer = await link.ask("GET", path)
             taken.append(time.perf_counter() - began)
-            bad += status != 200
+            bad += status != 200 or held.encode() not in answer
 
     await asyncio.gather(*(one(number) for number in range(connections)))
     return {"n": len(taken), "bad": bad, **quantiles(taken)}
 
 
-async def push(
+async def push(  # noqa: PLR0913  they are the words of a JSON object
     port: int,
     n_batches: int,
     rows: int,
@@ -76,58 +91,99 @@ async def push(
     rate: float = 0.0,
     connections: int = 4,
     seconds: float = 1e9,
+    drawn: int = 32,
+    note: str = "",
+    above: float = -1.0,
 ) -> Measured:
-    """Push batches of rows, as fast as they are taken or so many rows a second."""
-    bodies = [batch(rows, symbols, number) for number in range(min(n_batches, 32))]
-    began, done, bad = time.perf_counter(), 0, 0
-    kind = "application/vnd.apache.arrow.stream"
+    """Push batches of rows, as fast as they are taken or so many rows a second.
+
+    So many batches are `drawn` at random, and come again and again; each time they are stamped
+    anew, so that rows are of the time at which they are sent, and no two of them are equal. Those
+    that were acknowledged, and whose price is above something, are written into the file `note`.
+    """
+    tables = [trades(rows, symbols, number) for number in range(min(n_batches, drawn))]
+    noted = [each.filter(pc.greater(each["price"], above)) for each in tables]
+    sent, done, bad, last = list[pa.Table](), 0, 0, 0
+    begun, began = time.time(), time.perf_counter()
 
     async def one() -> None:
-        nonlocal done, bad
+        nonlocal done, bad, last
         link = await Connection.open(port)
         while done < n_batches and time.perf_counter() - began < seconds:
             number, done = done, done + 1
             if rate:
                 wait = began + number * rows / rate - time.perf_counter()
                 await asyncio.sleep(max(wait, 0))
-            body = bodies[number % len(bodies)]
-            status, _ = await link.ask("POST", "/v1/streams/trades/rows", body, kind)
-            bad += status != 200
+            last = stamp = max(time.time_ns() // 1_000, last + 1)
+            body = arrow_stream(stamped(tables[number % len(tables)], stamp)).to_pybytes()
+            status, _ = await link.ask("POST", "/v1/streams/trades/rows", body, ARROW)
+            if status != 200:
+                bad += 1
+            elif note:
+                sent.append(stamped(noted[number % len(noted)], stamp))
 
     await asyncio.gather(*(one() for _ in range(connections)))
-    return {"rows": done * rows, "bad": bad, "seconds": time.perf_counter() - began}
-
-
-def batch(rows: int, symbols: int, seed: int) -> bytes:
-    """Return rows of the stream `trades` as an Arrow stream."""
-    return arrow_stream(trades(rows, symbols, seed)).to_pybytes()
+    took = time.perf_counter() - began
+    if note:
+        pq.write_table(pa.concat_tables(sent), note)
+    return {"rows": (done - bad) * rows, "bad": bad, "seconds": took, "began": begun}
 
 
 def trades(rows: int, symbols: int, seed: int) -> pa.Table:
-    """Return rows of the stream `trades`, of now."""
+    """Draw rows of the stream `trades`, of now."""
     chosen = np.random.default_rng(seed)
     numbers = chosen.integers(0, symbols, rows)
-    now = time.time_ns() // 1_000
-    return pa.table(
+    drawn = pa.table(
         {
             "symbol": pa.array([f"s{each}" for each in numbers.tolist()]),
             "price": chosen.random(rows) * 100,
-            "ts": pa.array(np.full(rows, now), pa.timestamp("us", tz="UTC")),
         }
     )
+    return stamped(drawn, time.time_ns() // 1_000)
 
 
-async def follow(port: int, root: str, ids: list[int], seconds: float, rows: int) -> Measured:
-    """Follow queries by server-sent events; measure from the commit of an epoch to its arrival."""
-    commits: dict[int, float] = {}
-    taken: list[float] = []
-    counts = dict.fromkeys(ids, 0)
-    ready = asyncio.Semaphore(0)
+def stamped(table: pa.Table, micros: int) -> pa.Table:
+    """Return rows with another time."""
+    times = pa.array(np.full(table.num_rows, micros), pa.timestamp("us", tz="UTC"))
+    return pa.table({"symbol": table["symbol"], "price": table["price"], "ts": times})
 
-    def committed(epoch: int) -> float:
-        if epoch not in commits:  # the time at which the file got its name, after it was synced
-            commits[epoch] = (Path(root) / "commits" / f"{epoch:012d}").stat().st_ctime
-        return commits[epoch]
+
+class Heard:
+    """What those who follow queries were told, and how long after the commit of its epoch."""
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._commits = root, dict[int, float]()
+        self.taken: list[float] = []
+        self.told: dict[str, list[Any]] = {name: [] for name in TOLD_SCHEMA.names}
+        self.detached = 0
+
+    def line(self, qid: int, line: bytes) -> None:
+        """Take a line of an event stream."""
+        self.detached += line.startswith(b"event: detached")
+        if line.startswith(b"data: "):
+            now, event = time.time(), json.loads(line[6:])
+            for row in event.get("rows", ()):
+                self.taken.append(now - self._committed(row["_epoch"]))
+                for name, values in self.told.items():
+                    values.append(qid if name == "_query" else row[name])
+
+    def _committed(self, epoch: int) -> float:
+        if epoch not in self._commits:
+            path = self._root / "commits" / f"{epoch:012d}"
+            try:  # the time at which the file got its name, after it was synced
+                self._commits[epoch] = path.stat().st_ctime
+            except FileNotFoundError:  # so long ago that it is gone
+                self._commits[epoch] = -math.inf
+        return self._commits[epoch]
+
+
+async def follow(port: int, root: str, ids: list[int], note: str, until: str) -> Measured:
+    """Follow queries by server-sent events; measure from the commit of an epoch to its arrival.
+
+    All that each is told is written into the file `note`. It ends when the file `until` is there
+    and nothing more has come for a while.
+    """
+    heard, ready = Heard(Path(root)), asyncio.Semaphore(0)
 
     async def one(qid: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
@@ -135,22 +191,23 @@ async def follow(port: int, root: str, ids: list[int], seconds: float, rows: int
         writer.write(f"{request}Accept: text/event-stream\r\n\r\n".encode())
         await reader.readuntil(b": from")
         ready.release()
-        while True:
-            line = await reader.readline()
-            if line.startswith(b"data: "):
-                now, event = time.time(), json.loads(line[6:])
-                counts[qid] += len(event["rows"])
-                taken.extend(now - committed(row["_epoch"]) for row in event["rows"])
+        while line := await reader.readline():
+            heard.line(qid, line)
 
     tasks = [asyncio.create_task(one(qid)) for qid in ids]
     for _ in ids:
         await ready.acquire()
     print("following", flush=True)
-    await asyncio.sleep(seconds)
+    content = False
+    while not content:
+        over, seen = Path(until).exists(), len(heard.taken)
+        await asyncio.sleep(QUIET_SECONDS)
+        content = over and seen == len(heard.taken)
+    ended = sum(task.done() for task in tasks)
     for task in tasks:
         task.cancel()
-    told = sorted(counts.values())
-    return {"n": sum(told), "least": told[0], "most": told[-1], "rows": rows, **quantiles(taken)}
+    pq.write_table(pa.table(heard.told, TOLD_SCHEMA), note)
+    return {"n": len(heard.taken), "bad": heard.detached + ended, **quantiles(heard.taken)}
 
 
 async def register(port: int, count: int, connections: int) -> Measured:
@@ -168,7 +225,8 @@ async def register(port: int, count: int, connections: int) -> Measured:
             statuses[status] = statuses.get(status, 0) + 1
 
     await asyncio.gather(*(one() for _ in range(connections)))
-    return {"statuses": statuses, "seconds": time.perf_counter() - began}
+    bad = sum(n for status, n in statuses.items() if status != 201)
+    return {"bad": bad, "statuses": statuses, "seconds": time.perf_counter() - began}
 
 
 def quantiles(taken: list[float]) -> Measured:

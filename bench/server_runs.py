@@ -21,7 +21,12 @@ from millrace.engine.local_loop import LoopBackend
 from millrace.session import Session
 
 COLUMNS = "symbol text, price double, ts timestamp"
-STREAM = f"CREATE STREAM trades ({COLUMNS}) TIMESTAMP BY ts RETAIN 1 hour FROM push();"
+STREAM = (
+    f"CREATE STREAM trades ({COLUMNS}) TIMESTAMP BY ts DELAY 1 second RETAIN 1 hour FROM push();"
+)
+"""What is sent at the same time over several connections is not late."""
+
+ERRORS = (" ERROR ", " CRITICAL ", "Traceback")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class Server:
     process: subprocess.Popen[str]
     url: str
     root: Path
+    stderr: Path
 
     @property
     def port(self) -> int:
@@ -39,7 +45,9 @@ class Server:
 
     def get(self, path: str) -> Any:  # noqa: ANN401  what comes from JSON
         """Return what a path gives, as JSON."""
-        return httpx.get(self.url + path, timeout=120).json()
+        answer = httpx.get(self.url + path, timeout=120)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
 
     def post(self, path: str, body: object) -> Any:  # noqa: ANN401
         """Post JSON; return what comes back."""
@@ -64,6 +72,16 @@ class Server:
             found[words[3].decode()] = each
         return found
 
+    def errors(self) -> list[str]:
+        """Return the errors that its processes have logged, and all that they wrote to stderr."""
+        logged = [
+            line
+            for log in sorted((self.root / "logs").glob("*.log"))
+            for line in log.read_text().splitlines()
+            if any(word in line for word in ERRORS)
+        ]
+        return logged + self.stderr.read_text().splitlines()
+
     def rss(self) -> dict[str, float]:
         """Return how much memory each process has that is its own, in MB."""
         return {name: _own_memory(pid) for name, pid in self.pids().items()}
@@ -78,10 +96,12 @@ def served(root: Path, *more: str, script: str = "") -> Iterator[Server]:
         path = root.parent / f"{root.name}.sql"
         path.write_text(script)
         command.append(str(path))
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    stderr = root.parent / f"{root.name}.stderr"
+    with stderr.open("w") as file:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True)
     assert process.stdout is not None
     try:
-        server = Server(process, process.stdout.readline().split()[-1], root)
+        server = Server(process, process.stdout.readline().split()[-1], root, stderr)
         server.until(lambda: _ready(server))
         yield server
     finally:
@@ -120,7 +140,8 @@ def finished(generator: subprocess.Popen[str]) -> dict[str, Any]:
 def prepared(root: Path) -> Iterator[Session]:
     """Open a root in this process, to fill it before it is served."""
     with Session(root, spark=LoopBackend(), threads=False) as session:
-        session.stream("trades", Pushed(), time="ts", schema=COLUMNS, retain="1 hour")
+        session.stream("trades", Pushed(), time="ts", delay="1 second", schema=COLUMNS,
+                       retain="1 hour")  # fmt: skip
         yield session
 
 

@@ -4,7 +4,8 @@ make soak MINUTES=60
 python -m bench.soak --minutes 1
 
 Required: memory is flat after the warm-up (less than 5 %), no row is lost and none counts twice,
-and no process logs an error.
+no answer is either, whether it was told as it came or has waited to be asked for, no process ends,
+and none logs an error.
 """
 
 from __future__ import annotations
@@ -18,15 +19,25 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from bench.report import Figure, publish
+from bench.server_answers import Difference, difference
+from bench.server_load import TOLD_SCHEMA
 from bench.server_runs import STREAM, Server, finished, load, served, started
 
 Sample: TypeAlias = tuple[float, dict[str, float]]
 
 SYMBOLS = 1_000
+DEAR = 99.0
+"""Rows above that price are written down when they are pushed, one of a hundred."""
 WARM_UP = 0.4
 """The share of the time after which memory is to be flat."""
 QUERIES = (
@@ -35,7 +46,21 @@ QUERIES = (
     "SELECT symbol, count(*) AS n, max(price) AS top FROM trades [RANGE 1 second] "
     "WHERE price > {limit} GROUP BY symbol",
 )
-SCRIPT = STREAM + "CREATE QUERY all_rows AS SELECT symbol FROM trades WHERE price >= 0;"
+WAITING = ("lazy", "eager")
+"""Templates whose answers wait, by the policy by which they are kept."""
+N_WAITING = 100
+SCRIPT = (
+    f"{STREAM} CREATE QUERY all_rows AS SELECT symbol FROM trades WHERE price >= 0;"
+    f"CREATE QUERY dear AS SELECT symbol, price, ts FROM trades WHERE price > {DEAR + 0.9};"
+) + "".join(
+    f"CREATE QUERY TEMPLATE {each} (sym TEXT, low DOUBLE) WITH (retain = '10 minutes', "
+    f"policy = '{each}') AS SELECT symbol, price, ts FROM trades "
+    "WHERE symbol = :sym AND price > :low;"
+    f"INSERT INTO {each} VALUES "
+    + ", ".join(f"('s{number}', {DEAR + number / 1_000})" for number in range(N_WAITING))
+    + ";"
+    for each in WAITING
+)
 
 
 @dataclass(slots=True)
@@ -45,10 +70,13 @@ class Soaked:
     rate: float
     pushed: int
     counted: int
-    results: int
+    told: Difference
+    counted_told: tuple[int, int]
+    waiting: Difference
     growth: dict[str, float]
     memory: dict[str, float]
     errors: list[str]
+    ended: int
     registered: int
     cpu: float
 
@@ -56,29 +84,65 @@ class Soaked:
 def soak(root: Path, minutes: float) -> Soaked:
     """Run a server for so long."""
     seconds = 60 * minutes
+    sent, heard, over = (root.parent / f"{root.name}.{each}" for each in ("sent", "heard", "over"))
     with served(root, script=SCRIPT) as server:
         first = load(server, "push", n_batches=20, rows=10_000, symbols=SYMBOLS)
         assert first["bad"] == 0, "a push was refused"
         took = server.until(lambda: server.get("/v1/stats")["rows"] >= first["rows"])
         rate = first["rows"] / (first["seconds"] + took)
+        before, dear = server.pids(), server.get("/v1/queries/dear")
+        following = started(server, "follow", root=str(root), ids=[dear["id"]], note=str(heard),
+                            until=str(over))  # fmt: skip
+        assert following.stdout is not None
+        following.stdout.readline()
         background = started(server, "push", n_batches=1 << 30, rows=1_000, symbols=SYMBOLS,
-                             rate=rate / 2, connections=1, seconds=seconds)  # fmt: skip
+                             rate=rate / 2, connections=1, seconds=seconds, note=str(sent),
+                             above=DEAR)  # fmt: skip
         with _weighed(server) as samples:
             registered = _come_and_go(server, seconds)
         pushed = finished(background)
         total = first["rows"] + pushed["rows"]
         assert pushed["bad"] == 0, "a push was refused"
         server.until(lambda: server.get("/v1/stats")["rows"] >= total)
-        stats = server.get("/v1/stats")
-    errors = [
-        line
-        for log in sorted((root / "logs").glob("*.log"))
-        for line in log.read_text().splitlines()
-        if " ERROR " in line or line.startswith("Traceback")
-    ]
+        over.touch()
+        told, stats = finished(following), server.get("/v1/stats")
+        assert told["bad"] == 0, "the subscriber was detached"
+        counted = server.get("/v1/queries/dear")["results"] - dear["results"]
+        waiting = _waiting(server, sent)
+        after = server.pids()
+        ended = sum(after.get(name) != pid for name, pid in before.items())
+    queries = pa.table({"_query": [dear["id"]], "sym": pa.nulls(1, pa.string()),
+                        "low": [DEAR + 0.9]})  # fmt: skip
     growth, memory = _growth(samples, seconds)
-    return Soaked(rate, total, stats["rows"], stats["results"], growth, memory, errors, registered,
-                  pushed["cpu"])  # fmt: skip
+    return Soaked(
+        rate=rate,
+        pushed=total,
+        counted=stats["rows"],
+        told=difference(sent, heard, queries),
+        counted_told=(counted, told["n"]),
+        waiting=waiting,
+        growth=growth,
+        memory=memory,
+        errors=server.errors(),
+        ended=ended,
+        registered=registered,
+        cpu=round(pushed["cpu"] + told["cpu"], 2),
+    )
+
+
+def _waiting(server: Server, sent: Path) -> Difference:
+    """Compare the answers that wait, of the last minute, with what was pushed in it."""
+    newest = pc.max(pq.read_table(sent)["ts"]).as_py()
+    since = (newest - timedelta(minutes=1)).isoformat()
+    queries, answers = list[pa.Table](), list[pa.Table]()
+    for each in WAITING:
+        rows = server.get(f"/v1/templates/{each}/rows?limit={N_WAITING}")["rows"]
+        queries.append(pa.Table.from_pylist(rows))
+        for row in rows:
+            path = f"/v1/queries/{row['_query']}/results?begin={quote(since)}"
+            found = [{**answer, "_query": row["_query"]} for answer in server.get(path)["rows"]]
+            answers.append(pa.Table.from_pylist(found, TOLD_SCHEMA))
+    return difference(sent, pa.concat_tables(answers), pa.concat_tables(queries), since)
 
 
 @contextmanager
@@ -111,6 +175,7 @@ def _come_and_go(server: Server, seconds: float) -> int:
             server.post("/v1/queries/bulk", {"drop": standing[:5]})
             del standing[:5]
         server.get(f"/v1/queries/{standing[0]}/results?last=10")
+        server.get(f"/v1/queries/{WAITING[number % 2]}/results?begin=NOW%20-%2010%20seconds")
         server.get("/v1/queries?search=price&limit=20")
         number += 1
         time.sleep(0.5)
@@ -135,14 +200,21 @@ def figures(found: Soaked, minutes: float) -> list[Figure]:
     shown = ", ".join(f"{name} {size:,.0f} MB" for name, size in found.memory.items())
     lost = abs(found.pushed - found.counted)
     note = f"{minutes:g} minutes at {found.rate / 2:,.0f} rows/s, half of what it takes; "
-    note += f"{found.registered:,} queries came; the generator took {found.cpu} s"
+    note += f"{found.registered:,} queries came; the generators took {found.cpu} s"
+    counted, told = found.counted_told
     return [
         Figure(
             "memory growth", 100 * found.growth[worst], "at most", 5.0, "%", f"{worst}; {shown}"
         ),
         Figure("rows lost or doubled", lost, "at most", 0, "", f"of {found.pushed:,}; {note}"),
+        Figure("answers told wrongly", found.told.total, "at most", 0, "",
+               f"{found.told}; the engine has counted {counted:,}"),
+        Figure("answers counted and not told", abs(counted - told), "at most", 0, ""),
+        Figure("answers kept wrongly", found.waiting.total, "at most", 0, "",
+               f"{found.waiting}, in the last minute"),
+        Figure("processes ended", found.ended, "at most", 0, ""),
         Figure("errors logged", len(found.errors), "at most", 0, "", "; ".join(found.errors[:2])),
-    ]
+    ]  # fmt: skip
 
 
 def main() -> None:
