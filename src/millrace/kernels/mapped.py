@@ -117,12 +117,18 @@ def members_of_keys(
     The columns are the keys, blocks of places, sizes and newest times of sets, and the offsets and
     bytes of their places; a set whose newest time is before `begin` is left out.
     """
-    nothing = np.empty(0, np.uint64)
-    total = _members(bases, sizes, chosen, wanted, begin, nothing, nothing)
+    total = count_of_keys(bases, sizes, chosen, wanted, begin)
     owners, found = np.empty(total, np.uint64), np.empty(total, np.uint64)
     if total:
         _members(bases, sizes, chosen, wanted, begin, owners, found)
     return owners, found
+
+
+@njit(cache=True, nogil=True)
+def count_of_keys(bases: Hashes, sizes: Ints, chosen: Ints, wanted: Hashes, begin: int) -> int:
+    """Return how many members `members_of_keys` would find, without unpacking them."""
+    nothing = np.empty(0, np.uint64)
+    return _members(bases, sizes, chosen, wanted, begin, nothing, nothing)
 
 
 @njit(cache=True, nogil=True)

@@ -30,12 +30,6 @@ MEMBERS_AT_ONCE = 1 << 18
 _EPOCHS = np.uint64(EPOCH_SHIFT)
 
 
-def most_pairs(root: Root, found: StoreState, qids: Hashes, begin: int) -> int:
-    """Return how many pairs of queries and rows there may be, some of which are out of a window."""
-    counts = (sets.column("n_rows").to_numpy() for sets in _sets(root, found, qids, begin))
-    return sum(int(np.abs(each.astype(np.int64)).sum()) for each in counts)
-
-
 def pairs_within(
     root: Root,
     stores: tuple[StoreState, StoreState],

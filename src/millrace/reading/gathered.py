@@ -30,11 +30,11 @@ from millrace.engine.row_ids import (
 from millrace.engine.stores import BACKFILL
 from millrace.errors import StoreError
 from millrace.kernels.arrays import Bools, Hashes, Ints
-from millrace.kernels.mapped import members_of_keys
+from millrace.kernels.mapped import count_of_keys, members_of_keys
 from millrace.kernels.sorted_keys import distinct
 from millrace.operators.select import Function, outputs
 from millrace.reading.asking import Asking, asking, asking_one
-from millrace.reading.bounded_pairs import most_pairs, pairs_within
+from millrace.reading.bounded_pairs import pairs_within
 from millrace.reading.room import Wanted
 from millrace.state.lookup import FIRST_TIME, LAST_TIME, lookup
 from millrace.state.manifest import Manifest, StoreState
@@ -134,7 +134,8 @@ def _bounded(
     if left is None or found is None or seen is None:
         return None
     within = replace(wanted, times=_within_int64(wanted.times))
-    if most_pairs(root, found, qids, within.times[0]) <= left:
+    sets = _sets(root, found, qids, stretch.first, wanted.times)
+    if count_of_keys(*sets) <= left:
         return None
     return pairs_within(root, (found, seen), qids, stretch, within)
 
@@ -239,17 +240,23 @@ def _pairs(
     root: Root, store: StoreState, qids: Hashes, first: int, times: Range
 ) -> tuple[Hashes, Hashes]:
     """Return the queries and rows of pairs in epochs from `first` on; times may be earlier."""
+    owners, ids = members_of_keys(*_sets(root, store, qids, first, times))
+    if first:
+        fresh = ids >= np.uint64(first << EPOCH_SHIFT)
+        owners, ids = owners[fresh], ids[fresh]
+    return query_of_key(owners), ids
+
+
+def _sets(
+    root: Root, store: StoreState, qids: Hashes, first: int, times: Range
+) -> tuple[Hashes, Ints, Ints, Hashes, int]:
+    """Return where the sets of queries may stand, as kernels take them."""
     keys = key_of_query(qids)
     keys.sort()
     begin, _ = _within_int64(times)
     found = lookup(root, store)
     chosen = found.blocks(keys, begin=begin, first=first)
-    sets = found.columns(_SETS, chosen)
-    owners, ids = members_of_keys(sets.bases, found.sizes, chosen, keys, begin)
-    if first:
-        fresh = ids >= np.uint64(first << EPOCH_SHIFT)
-        owners, ids = owners[fresh], ids[fresh]
-    return query_of_key(owners), ids
+    return found.columns(_SETS, chosen).bases, found.sizes, chosen, keys, begin
 
 
 def _rows(
