@@ -24,7 +24,7 @@ def test_files_say_what_happens_on_spark(
     paths = way.files(HERE)
     assert len(paths) >= 15
 
-    stage = Stage(tmp_path, spark, way.settings)
+    stage = Stage(tmp_path, spark, way)
     try:
         problems = run_together(paths, stage, way)
     finally:

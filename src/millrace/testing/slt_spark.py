@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from millrace.connectors.files import Files
 from millrace.connectors.sinks import MemorySink
 from millrace.connectors.sinks.sink import FANOUTS
-from millrace.engine.settings import Settings
 from millrace.engine.streams import StreamSpec
 from millrace.plan.nodes import Selection
 from millrace.schema import Schema
@@ -30,7 +30,7 @@ from millrace.testing.slt_functions import FUNCTIONS
 from millrace.testing.slt_inprocess import batch_of, change_table
 from millrace.testing.slt_report import Answers
 from millrace.testing.slt_runner import Fed, Runner
-from millrace.testing.slt_ways import Way
+from millrace.testing.slt_ways import SparkWay
 from millrace.testing.spark_rows import wait_until
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ _QUOTED = re.compile(r"('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")")
 class Stage:
     """One session on Spark that many files share."""
 
-    def __init__(self, directory: Path, spark: SparkSession, settings: Settings) -> None:
-        self.input, self._spark = directory / "in", spark
-        self.session = Session(directory / "root", spark=spark, settings=settings)
+    def __init__(self, directory: Path, spark: SparkSession, way: SparkWay) -> None:
+        self.input, self._spark, self._by_files = directory / "in", spark, way.by_files
+        self.session = Session(directory / "root", spark=spark, settings=way.settings)
         self.ledger = Ledger()
         self.n_rows = 0
         self._sinks = [MemorySink(name=form, fan_out=form) for form in FANOUTS]
@@ -54,10 +54,12 @@ class Stage:
         for sink in self._sinks:
             self.session.sink(sink)
 
-    def frame(self, name: str, schema: Schema) -> DataFrame:
-        """Return a source of the files that are written for a stream."""
+    def source(self, name: str, schema: Schema) -> DataFrame | Files:
+        """Return a source of the files that are written for a stream: their names, or rows."""
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
 
+        if self._by_files:
+            return Files(str(self.input / name / "*.parquet"))
         columns = from_arrow_schema(schema.to_arrow())
         return self._spark.readStream.schema(columns).name(name).parquet(str(self.input / name))
 
@@ -95,8 +97,8 @@ class SparkDriver:
         """Declare a stream."""
         session, ours = self._stage.session, self._ours(name)
         (self._stage.input / ours).mkdir(parents=True, exist_ok=True)
-        frame = self._stage.frame(ours, schema)
-        session.stream(ours, frame, schema=schema, time=TIME, order=PLACE, delay=delay or 0)
+        source = self._stage.source(ours, schema)
+        session.stream(ours, source, schema=schema, time=TIME, order=PLACE, delay=delay or 0)
         self._streams[name] = schema
         return replace(session.engine.registry.catalog.stream(ours), name=name)
 
@@ -199,7 +201,7 @@ class SparkDriver:
         return "".join(parts)
 
 
-def run_together(paths: Sequence[Path], stage: Stage, way: Way) -> list[str]:
+def run_together(paths: Sequence[Path], stage: Stage, way: SparkWay) -> list[str]:
     """Run files in step; return what is wrong, but for messages, which name other names here."""
     drivers = [SparkDriver(stage, number) for number in range(len(paths))]
     runners = [

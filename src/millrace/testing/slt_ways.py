@@ -142,9 +142,13 @@ WAYS = (
 
 @dataclass(frozen=True, slots=True)
 class SparkWay(Way):
-    """A way to run some files, by directories or by names, together on Spark."""
+    """A way to run some files, by directories or by names, together on Spark.
+
+    With `by_files`, Spark hears the names of the files of streams, and else it reads the rows.
+    """
 
     patterns: tuple[str, ...] = ()
+    by_files: bool = False
 
     def files(self, root: Path) -> list[Path]:
         """Return the files that are run in this way; each is a source, which costs a second."""
@@ -152,9 +156,12 @@ class SparkWay(Way):
         return found[:MOST_ON_SPARK]
 
 
-def _on_spark(n_shards: int, *patterns: str, kind: str = "", dealing: bool = True) -> SparkWay:
-    settings = Settings(shards=n_shards, spread="always", backoff=20_000, dealing=dealing)
-    return SparkWay(f"spark-{kind}{n_shards}", settings, patterns=patterns)
+def _on_spark(
+    n_shards: int, *patterns: str, kind: str = "", dealing: bool | None = None
+) -> SparkWay:
+    settings = Settings(shards=n_shards, spread="always", backoff=20_000, dealing=bool(dealing))
+    name = f"spark-{kind}{n_shards}"
+    return SparkWay(name, settings, patterns=patterns, by_files=dealing is not None)
 
 
 SPARK_WAYS = (
@@ -163,7 +170,7 @@ SPARK_WAYS = (
     _on_spark(4, "logic/", "project/"),
     _on_spark(1, "cql/windows/", "cql/top/", kind="plans-"),
     _on_spark(2, "cql/joins/", "cql/subqueries/", kind="plans-", dealing=False),
-    _on_spark(4, "papers/", "cql/groups/", kind="plans-"),
+    _on_spark(4, "papers/", "cql/groups/", kind="plans-", dealing=True),
     _on_spark(2, "cql/tables/", "cql/families/[a-n]", "cql/hops/", kind="families-"),
     _on_spark(
         4,
