@@ -54,7 +54,7 @@ class StateWatch:
         sizes = bytes_by_feed(self._session.engine.manifest)
         own = sum(n for feed, n in sizes.items() if feed != FOUND and owner_of(feed) == tenant)
         ids = self._session.engine.registry.ids_of_feeds(lambda feed: owner_of(feed) == tenant)
-        return own + round(self._shared.of(ids).sum())
+        return own + round(float(self._shared.of(ids).sum()))
 
     def heavy(self, quotas: Mapping[str, Quota]) -> Iterator[Excess]:
         """Yield the tenants that keep more than they may and have gone on, with what to pause."""
