@@ -15,7 +15,7 @@ Not safe for threads by itself: the registry has one lock for everything.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -211,6 +211,28 @@ class Population:
         blocks = self.blocks.get(stream, [])
         found = [block.qids[block.of_families(keys) & ~block.dead] for block in blocks]
         return np.concatenate([np.zeros(0, np.uint64), *found])
+
+    def grouped(self, families: Mapping[str, Family], by: Callable[[str], str]) -> dict[str, Qids]:
+        """Return the ids of all queries, by what a function makes of the names of their feeds.
+
+        Cost: a call for each family, and 0.1 s for a million queries.
+        """
+        found: dict[str, list[Qids]] = {}
+        for block in self._all():
+            alive = np.flatnonzero(~block.dead)
+            if isinstance(block, FreshBlock):
+                if block.key in families:
+                    found.setdefault(by(families[block.key].feed), []).append(block.qids[alive])
+                continue
+            names, numbers = np.unique([by(each.feed) for each in block.run.families],
+                                       return_inverse=True)  # fmt: skip
+            groups = numbers[block.run.owners(alive.astype(np.int32))]
+            order = np.argsort(groups, kind="stable")
+            bounds = np.searchsorted(groups[order], np.arange(names.size + 1))
+            for at, name in enumerate(names.tolist()):
+                mine = alive[order[bounds[at] : bounds[at + 1]]]
+                found.setdefault(name, []).append(block.qids[mine])
+        return {name: np.concatenate(parts) for name, parts in found.items()}
 
     def newcomers(self, stream: str, first: int, stop: int) -> Iterator[tuple[str, Qids]]:
         """Yield the queries over a stream with ids of [first, stop), with the key of their family.

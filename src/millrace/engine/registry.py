@@ -260,13 +260,10 @@ class Registry:
             keys = set(self._state.catalog.families_of(feed))
             return self._state.population.members(stream, keys)
 
-    def ids_of_feeds(self, wanted: Callable[[str], bool]) -> Qids:
-        """Return the ids of all queries of some feeds."""
+    def grouped(self, by: Callable[[str], str]) -> dict[str, Qids]:
+        """Return the ids of all queries, by what a function makes of the names of their feeds."""
         with self._lock:
-            catalog, population = self._state.catalog, self._state.population
-            keys = {key for key, each in catalog.families.items() if wanted(each.feed)}
-            found = [population.members(stream, keys) for stream in population.blocks]
-            return np.concatenate([np.zeros(0, np.uint64), *found])
+            return self._state.population.grouped(self._state.catalog.families, by)
 
     def strangers(self, family: Family, qids: Qids) -> Qids:
         """Return those ids that stand for no query of a family."""

@@ -47,7 +47,7 @@ from millrace.server.statements import (
     one_explained,
     told_as_theirs,
 )
-from millrace.server.told_rows import not_theirs, require_hearing
+from millrace.server.told_rows import not_theirs
 from millrace.server.turns import Turns
 from millrace.server.wire import Frame
 from millrace.session.dataflow import Dataflow
@@ -186,22 +186,6 @@ class Commands:
         """Return the text of a standing query with everything written out that was left out."""
         feed = self._standing(who, frame.body["query"]).feed
         return Frame({"text": expanded_text(self.session, feed, frame.body["text"])})
-
-    def do_dry_run(self, who: Principal, frame: Frame) -> Frame:
-        """Say what a query would have answered on history."""
-        who.require("writer")
-        text = frame.body["sql"]
-        require_hearing(self.session, who, text)
-        with self.turns.taken():
-            tried = self.session.dry_run(text, frame.body.get("history"))
-        told = {
-            "results": tried.results,
-            "seconds": round(tried.seconds, 6),
-            "rows": tried.rows,
-            "rows_in_all": tried.n_rows,
-            "partial": tried.partial or tried.at_least,
-        }
-        return Frame(told, (tried.sample,))
 
     def do_template_insert(self, who: Principal, frame: Frame) -> Frame:
         """Insert rows of parameters into a template: each is a standing query."""

@@ -1,7 +1,8 @@
 """Questions that are asked once, answered in a gateway: the engine carries no readers.
 
 What they read is committed, and registered up to the last change that a client of this gateway has
-heard of. A few are answered at a time, in threads of their own.
+heard of. A few are answered at a time, in threads of their own; so are queries that are tried on
+history (`session.dry_run`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import pyarrow as pa
 from millrace.engine.feeds import Family
 from millrace.engine.hidden import is_hidden
 from millrace.engine.streams import SYSSTREAM
-from millrace.errors import UnknownNameError
+from millrace.errors import MillraceError, UnknownNameError
 from millrace.kernels.arrays import Hashes
-from millrace.lang.declarations import Read
+from millrace.lang.declarations import DryRun, Read, Statement
+from millrace.lang.errors import LanguageError
 from millrace.lang.queries import Parsed
 from millrace.lang.row_changes import question_of
 from millrace.lang.statements import parse
@@ -28,8 +30,11 @@ from millrace.server.engine_link import EngineLink
 from millrace.server.outcomes import Outcome
 from millrace.server.principals import Principal
 from millrace.server.statements import told_as_theirs
-from millrace.server.told_rows import told_to
+from millrace.server.told_rows import require_hearing, told_to
 from millrace.server.turns import AT_ONCE, WAITING, Turns
+from millrace.session import dry_run as tried
+from millrace.session.statement_places import excerpt_for
+from millrace.state.names import MissingError
 
 
 class TheirHeld(CommittedHeld):
@@ -93,19 +98,41 @@ class Questions:
         while len(outcomes) < len(statements):
             first = len(outcomes)
             stop = first + 1
-            question = question_of(statements[first])
+            statement = statements[first]
+            if isinstance(statement, DryRun):
+                outcomes.append(await self._outcome(who, statement))
+                continue
+            question = question_of(statement)
             if question is not None:
-                found = await self._answer(who, question)
+                rows = await self._answer(who, question)
                 outcomes += (
-                    [Outcome(table=found)]
-                    if isinstance(statements[first], Read)
-                    else await self._done(who, text, (first, stop), [found])
+                    [Outcome(table=rows)]
+                    if isinstance(statement, Read)
+                    else await self._done(who, text, (first, stop), [rows])
                 )
                 continue
-            while stop < len(statements) and question_of(statements[stop]) is None:
+            while stop < len(statements) and not _answered_here(statements[stop]):
                 stop += 1
             outcomes += await self._done(who, text, (first, stop))
         return outcomes
+
+    async def _outcome(self, who: Principal, statement: DryRun) -> Outcome:
+        """Try the query of a statement; an error shows the part of it that is meant."""
+        try:
+            return Outcome(str(await self.dry_run(who, statement.query, statement.history)))
+        except LanguageError:
+            raise  # it shows its place by itself
+        except MillraceError as error:
+            error.show(excerpt_for(error, statement))
+            raise
+
+    async def dry_run(
+        self, who: Principal, query: str | Parsed, history: str | int | None
+    ) -> tried.DryRun:
+        """Say what a query would have answered on history."""
+        who.require("writer")
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._tried, who, query, history)
 
     async def _done(
         self,
@@ -137,3 +164,33 @@ class Questions:
 
     def _held(self, who: Principal) -> TheirHeld:
         return TheirHeld(self._reader, who)
+
+    def _tried(
+        self, who: Principal, query: str | Parsed, history: str | int | None
+    ) -> tried.DryRun:
+        """Try a query, when it is its turn; if files have just gone, once more."""
+        with self.turns.taken(), told_as_theirs(who):
+            while True:
+                ground = self._ground(who)
+                try:
+                    return tried.dry_run(ground, query, history)
+                except MissingError:
+                    if self._reader.manifest.epoch == ground.manifest.epoch:
+                        raise
+
+    def _ground(self, who: Principal) -> tried.Ground:
+        reader = self._reader
+        return tried.Ground(
+            reader.root,
+            reader.manifest,
+            reader.catalog,
+            reader.functions,
+            {name: each.returns for name, each in reader.functions.items()},
+            reader.table_rows,
+            lambda streams: require_hearing(who, streams),
+        )
+
+
+def _answered_here(statement: Statement) -> bool:
+    """Say whether a statement is answered in a gateway, and not done by the engine."""
+    return isinstance(statement, DryRun) or question_of(statement) is not None

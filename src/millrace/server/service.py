@@ -386,8 +386,15 @@ class Service:
         self, who: Principal, sql: str, *, history: str | None = None
     ) -> dict[str, Any]:
         """Return how many results a query would have given on history, and some of them."""
-        done = await self.link.ask("dry_run", who, {"sql": sql, "history": history})
-        return {**done.body, "sample": done.tables[0]}
+        tried = await self.questions.dry_run(who, sql, history)
+        return {
+            "results": tried.results,
+            "seconds": round(tried.seconds, 6),
+            "rows": tried.rows,
+            "rows_in_all": tried.n_rows,
+            "partial": tried.partial or tried.at_least,
+            "sample": tried.sample,
+        }
 
     async def sql(self, who: Principal, text: str) -> list[Outcome]:
         """Do statements; those that ask return tables."""

@@ -90,7 +90,7 @@ def found_by_query(root: Root, piece: Piece) -> tuple[Hashes, Ints, Weights]:
     n_bytes = _SET_BYTES + np.where(whole, -_ROW_ID_BYTES * sizes, places)
     keys, at = np.unique(sets["_key"].to_numpy(), return_inverse=True)
     n_rows = np.bincount(at, np.abs(sizes), keys.size).astype(np.int64)
-    return query_of_key(keys), n_rows, np.bincount(at, n_bytes, keys.size)
+    return query_of_key(keys), n_rows, np.bincount(at, n_bytes, keys.size).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +132,7 @@ def shared_bytes(
         qids.append(owners)
         sizes.append(_parted(_bytes(found), own) + _parted(_bytes(seen), needed))
     ids, at = np.unique(np.concatenate(qids), return_inverse=True)
-    return Shared(ids, np.bincount(at, np.concatenate(sizes), ids.size))
+    return Shared(ids, np.bincount(at, np.concatenate(sizes), ids.size).astype(np.float64))
 
 
 def _parted(n_bytes: int, weights: Weights) -> Weights:

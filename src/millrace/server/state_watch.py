@@ -5,7 +5,7 @@ a query that goes on to keep more is paused: while the tenant's state grows, the
 that run, and of a template those that hold half of what it keeps. What is kept goes by itself when
 its retention is over, or when a query is dropped; the tenant may resume the others then.
 
-Cost: what queries share is measured anew after a commit, and for at most a fiftieth of the time.
+Cost: what queries share is measured anew when it has changed, for a fiftieth of the time at most.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from millrace.server.state_sizes import (
 from millrace.session.session import Session
 from millrace.state.names import MissingError
 
-LEAST_SECONDS = 0.5
 PAUSES = 50
 
 
@@ -44,17 +43,23 @@ class StateWatch:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._shared = Shared.nothing()
-        self._epoch, self._due = -1, 0.0
+        self._parts: dict[str, int] = {}
+        """How much of what is shared is each tenant's."""
+        self._own: tuple[int, Counter[str]] = (-1, Counter())
+        self._at, self._due = (-1, -1), 0.0
         self._grown: dict[str, int] = {}
         """How much those tenants kept of which queries were paused."""
 
     def held(self, tenant: str) -> int:
         """Return how many bytes the queries of a tenant keep, their part of what is shared too."""
         self._measure()
-        sizes = bytes_by_feed(self._session.engine.manifest)
-        own = sum(n for feed, n in sizes.items() if feed != FOUND and owner_of(feed) == tenant)
-        ids = self._session.engine.registry.ids_of_feeds(lambda feed: owner_of(feed) == tenant)
-        return own + round(self._shared.of(ids).sum())
+        manifest = self._session.engine.manifest
+        if self._own[0] != manifest.epoch:
+            own: Counter[str] = Counter()
+            for feed, n_bytes in bytes_by_feed(manifest).items():
+                own[owner_of(feed)] += n_bytes * (feed != FOUND)
+            self._own = manifest.epoch, own
+        return self._own[1][tenant] + self._parts.get(tenant, 0)
 
     def heavy(self, quotas: Mapping[str, Quota]) -> Iterator[Excess]:
         """Yield the tenants that keep more than they may and have gone on, with what to pause."""
@@ -70,18 +75,20 @@ class StateWatch:
                 yield Excess(tenant, self._heaviest(tenant), reason)
 
     def _measure(self) -> None:
-        """Measure what queries share, if something was committed and the last time is long ago."""
+        """Measure what queries share, if the last time is long ago and something has changed."""
         engine, begun = self._session.engine, time.monotonic()
-        manifest, catalog = engine.manifest, engine.registry.catalog
-        if manifest.epoch == self._epoch or begun < self._due:
+        manifest, registry = engine.manifest, engine.registry
+        if (manifest.epoch, registry.number) == self._at or begun < self._due:
             return
         try:
-            self._shared = shared_bytes(engine.root, manifest, catalog, self._found_anew)
-            self._epoch = manifest.epoch
+            self._shared = shared_bytes(engine.root, manifest, registry.catalog, self._found_anew)
         except MissingError:  # an epoch has merged what is being read; the next look is soon
             return
-        spent = time.monotonic() - begun
-        self._due = begun + max(LEAST_SECONDS, PAUSES * spent)
+        sizes = self._shared.of
+        tenants = registry.grouped(owner_of) if self._shared.qids.size else {}
+        self._parts = {name: round(float(sizes(ids).sum())) for name, ids in tenants.items()}
+        self._at = manifest.epoch, registry.number
+        self._due = begun + PAUSES * (time.monotonic() - begun)
 
     def _found_anew(self, stream: str) -> Hashes:
         """Return the queries of a stream for which nothing is stored."""
@@ -89,7 +96,8 @@ class StateWatch:
         catalog = registry.catalog
         feeds = (catalog.feeds[each] for each in catalog.retained)
         anew = {each.name for each in feeds if (each.policy, each.stream) == ("none", stream)}
-        return registry.ids_of_feeds(anew.__contains__)
+        found = registry.grouped(lambda feed: "anew" if feed in anew else "")
+        return found.get("anew", np.zeros(0, np.uint64))
 
     def _heaviest(self, tenant: str) -> list[int]:
         """Return the query of a tenant that keeps most of those that run; of a template, some."""

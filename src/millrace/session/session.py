@@ -50,7 +50,7 @@ from millrace.session.arguments import (
     root_of,
 )
 from millrace.session.declaring import columns_of, declare_stream
-from millrace.session.dry_run import DryRun, Limits, dry_run
+from millrace.session.dry_run import DryRun, Ground, Limits, dry_run
 from millrace.session.keeping import Keeping
 from millrace.session.life import Life
 from millrace.session.open_root import OpenRoot
@@ -376,7 +376,16 @@ class Session(OpenRoot):
         Tried are the rows of the last `history`, such as `"1 hour"`, or all; within the limits.
         """
         require_text("the text of a query", text)
-        return dry_run(self, text, history, limits)
+        engine = self.engine
+        ground = Ground(
+            engine.root,
+            engine.manifest,
+            engine.registry.catalog,
+            self.functions,
+            self.function_types,
+            lambda name: self.standing_table(name).rows(),
+        )
+        return dry_run(ground, text, history, limits)
 
     def make_source(
         self, kind: str, options: dict[str, Any], stream: str, schema: Schema

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +51,7 @@ def fed(session: Session) -> None:
         run.feed(trades=pa.table({"price": prices, "ts": stamps}))
 
 
-def of(session: Session, query: millrace.Query, room: Room | None, **window: int) -> pa.Table:
+def of(session: Session, query: millrace.Query, room: Room | None, **window: Any) -> pa.Table:
     engine = session.engine
     return answers(engine.root, engine.manifest, query.feed, query.id, **window, room=room)
 

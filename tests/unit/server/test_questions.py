@@ -28,7 +28,6 @@ from millrace.testing.serving import Served, trade
 QUESTIONS = [
     "SHOW QUERIES",
     "EXPLAIN SELECT symbol FROM trades",
-    "EXPLAIN DRY RUN SELECT symbol FROM trades",
 ]
 
 
@@ -60,8 +59,6 @@ def test_questions_beyond_a_few_are_refused_and_nothing_else(commands: Commands,
     with commands.turns.taken():
         with pytest.raises(LimitError, match="limit 1 questions at a time") as refused:
             ask(commands, text)
-        with pytest.raises(LimitError):
-            commands.run("dry_run", OPERATOR, Frame({"sql": "SELECT symbol FROM trades"}))
         ask(commands, "CREATE QUERY all_of_them AS SELECT symbol FROM trades")
 
     assert refused.value.code == "limit"
@@ -139,7 +136,7 @@ def test_what_is_read_is_read_without_the_engine(served: Served) -> None:
     served.sql("INSERT INTO alert VALUES (100)")
     served.sql("CREATE VIEW steel AS SELECT symbol FROM sectors WHERE sector = 'steel'")
     served.sql("CREATE QUERY big AS SELECT symbol, price FROM trades WHERE price > 1")
-    served.push([trade("A", 2.0), trade("B", 3.0), trade("A", 0.5)])
+    served.push([trade("A", 2.0, 1), trade("B", 3.0, 2), trade("A", 0.5, 3)])
     served.results("big", 2)
     served.stop_engine()
 
@@ -156,6 +153,11 @@ def test_what_is_read_is_read_without_the_engine(served: Served) -> None:
     assert answer["rows"] == [{"low": 100.0}]
     [answer] = served.sql("SELECT * FROM steel")
     assert answer["rows"] == [{"symbol": "A"}]
+    [_, tried] = served.sql(
+        "SELECT 1 AS one FROM steel; EXPLAIN DRY RUN SELECT ISTREAM(t.price) "
+        "FROM trades [NOW] t JOIN steel s ON s.symbol = t.symbol"
+    )
+    assert tried["message"].startswith("results  1\nrows     3 of 3 were tried")
     refused = served.post("/v1/sql", json={"sql": "SELECT 1 FROM big; SHOW STREAMS"})
     assert refused.status_code == 503
 
@@ -181,9 +183,13 @@ def test_questions_beyond_a_few_wait_or_are_refused(served: Served) -> None:
     served.service.questions.turns = Turns(at_once=1, waiting=0)
 
     with served.service.questions.turns.taken():
-        refused = served.post("/v1/sql", json={"sql": "SELECT * FROM trades"})
+        refused = [
+            served.post("/v1/sql", json={"sql": "SELECT * FROM trades"}),
+            served.post("/v1/sql", json={"sql": "EXPLAIN DRY RUN SELECT * FROM trades"}),
+            served.post("/v1/dry-run", json={"sql": "SELECT * FROM trades"}),
+        ]
 
-    assert refused.status_code == 429
+    assert [each.status_code for each in refused] == [429] * 3
     assert served.sql("SELECT * FROM trades")[0]["rows"] == []
 
 

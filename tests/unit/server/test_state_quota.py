@@ -30,7 +30,6 @@ LAZY = "WITH (policy = 'lazy', retain = '1 hour')"
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_watch, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(state_watch, "PAUSES", 0)
 
 

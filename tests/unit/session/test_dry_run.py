@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +13,10 @@ import pytest
 import millrace
 from millrace.engine.local import Feed, LocalRun
 from millrace.errors import MillraceError
+from millrace.reading.history import history
+from millrace.reading.room import Room
 from millrace.schema import Schema
+from millrace.session import tried_rows
 from millrace.session.dry_run import Limits
 from millrace.state.memory_root import MemoryRoot
 
@@ -101,6 +105,65 @@ def test_what_was_not_tried_is_said(
     assert (found.results, found.rows, found.n_rows) == (30, 30, 100)
     assert found.at_least
     assert "at least 30" in str(found)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_rows_are_read_some_at_a_time_and_answers_are_the_same(
+    session: millrace.Session, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = session.dry_run(text)
+    monkeypatch.setattr(tried_rows, "LOAD_ROWS", 8)
+    read: list[int] = []
+
+    def noted(*given: Any, room: Room, **more: Any) -> pa.Table:
+        found = history(*given, **more, room=room)
+        read.append(room.n_rows)
+        return found
+
+    monkeypatch.setattr(tried_rows, "history", noted)
+    parts = session.dry_run(text)
+
+    assert (parts.results, parts.rows, parts.n_rows) == (whole.results, whole.rows, whole.n_rows)
+    assert parts.sample.equals(whole.sample)
+    assert len(read) >= 10
+    assert max(read) <= 16
+
+
+def test_rows_of_one_instant_that_are_too_many_are_not_read(
+    session: millrace.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tried_rows, "LOAD_ROWS", 8)
+    run = session.start()
+    assert isinstance(run, LocalRun)
+    burst = rows(200, 201)
+    run.feed(t=pa.concat_tables([rows(100, 110), *[burst] * 100]))
+
+    found = session.dry_run("SELECT v FROM t")
+
+    assert (found.results, found.rows, found.n_rows) == (110, 110, 210)
+    assert found.at_least
+
+
+def test_only_what_the_query_names_is_copied(
+    session: millrace.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.table("others", {"k": ["a"] * 10})
+    read: list[str] = []
+    real = session.standing_table
+
+    def noted(name: str) -> millrace.Table:
+        read.append(name)
+        return real(name)
+
+    monkeypatch.setattr(session, "standing_table", noted)
+
+    session.dry_run(TEXTS[0])
+    session.dry_run(TEXTS[3])
+    with pytest.raises(MillraceError, match="does not exist") as refused:
+        session.dry_run("SELECT v FROM other")
+
+    assert read == ["names"]
+    assert '"others"' in refused.value.detail + refused.value.hint
 
 
 def test_it_is_a_statement(session: millrace.Session) -> None:
