@@ -35,6 +35,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from millrace.engine.flows import flow
+from millrace.engine.hidden import is_hidden
 from millrace.engine.plan_stores import state_prefix
 from millrace.engine.plans import compiled
 from millrace.engine.statistics import EpochStatistics
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 MOST_QUERIES = 1_000
 """Of more feeds than this that had results, only those with the most are told."""
+MOST_SILENT = 100
+"""Of more feeds than this, those that had no results are not told."""
 SUMS = ("rows", "results", "late", "dead", "bytes_sent", "bytes_written", "merges", "merged_rows")
 RATES = {"row_rate": "rows", "result_rate": "results", "late_rate": "late", "dead_rate": "dead"}
 STAGES = ("decide", "run", "commit")
@@ -111,6 +114,8 @@ def told_by_selections(
         if rows[stream]:
             yield Property("index", stream, "selectivity", found[stream] / rows[stream])
     results = _summed(each.results_by_query for each in epochs)
+    if len(catalog.feeds) <= MOST_SILENT:
+        results = {name: 0 for name in catalog.feeds if not is_hidden(name)} | results
     for feed in sorted(results, key=lambda each: -results[each])[:MOST_QUERIES]:
         yield Property("query", feed, "results", results[feed])
         yield Property("query", feed, "rate", results[feed] / seconds)

@@ -12,7 +12,7 @@ who looks for some of them finds these alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,11 @@ from millrace.engine.flows import flow, inputs_of
 from millrace.engine.hidden import is_hidden
 from millrace.engine.plan_stores import element_stores, state_prefix
 from millrace.engine.plans import compiled
-from millrace.engine.statistics import EpochStatistics
 from millrace.engine.work import PlanWork
 from millrace.plan.relations import Source, Table
 from millrace.plan.tree import branches, operator_name
 from millrace.session.dataflow_focus import Focus
+from millrace.session.dataflow_rates import Rates, recent_of
 from millrace.session.plan_stores import held
 from millrace.time import SECOND, print_duration
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 MOST_FAMILIES = 12
 MOST_PLANS = 12
-RECENT = 10 * SECOND
-"""Rates are over the epochs of so long."""
 LONGEST_LABEL = 80
 
 
@@ -70,28 +68,20 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rates:
-    """What came, was answered and was found a second over some epochs; seconds of that a second."""
-
-    rows: Mapping[str, float]
-    results: Mapping[str, float]
-    found: Mapping[str, float]
-    spent: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
 class _Sight:
     """What is drawn: what somebody sees of a catalog, and what of that is looked at, if not all."""
 
     catalog: Catalog
-    rates: _Rates
+    rates: Rates
     sees: Callable[[str], bool]
     focus: Focus | None = None
 
+    def selects(self, feed: str) -> bool:
+        """Say whether a feed is of selections, and seen."""
+        return self.catalog.feeds[feed].plan is None and self.sees(feed)
+
     def family(self, feed: str, key: str) -> bool:
-        """Say whether a family of selections is drawn."""
-        if self.catalog.feeds[feed].plan is not None or not self.sees(feed):
-            return False
+        """Say whether a family is looked at."""
         return self.focus is None or self.focus.has_family(feed, key)
 
     def feed(self, name: str) -> bool:
@@ -120,8 +110,8 @@ class Dataflow:
         what has that in its name or its text is drawn, and what it reads; or, by its id, a `query`.
         """
         engine = self.session.engine
-        catalog, recent = engine.registry.catalog, _recent(list(engine.statistics))
-        visible, rates = sees or (lambda _: True), _measured(recent)
+        catalog, recent = engine.registry.catalog, recent_of(list(engine.statistics))
+        visible, rates = sees or (lambda _: True), Rates.over(recent)
         focus = self._focus(catalog, find, query, visible, shown)
         sight = _Sight(catalog, rates, visible, focus)
         drawn = Graph()
@@ -179,10 +169,11 @@ class Dataflow:
         sizes = {
             (feed, key): n
             for (feed, key), n in self._sizes().items()
-            if key in catalog.families and sight.family(feed, key)
+            if key in catalog.families and sight.selects(feed)
         }
         n_families = Counter(feed for feed, _ in self._sizes())
-        for stream in dict.fromkeys(catalog.feeds[feed].stream for feed, _ in sizes):
+        looked_at = {each for each in sizes if sight.family(*each)}
+        for stream in dict.fromkeys(catalog.feeds[feed].stream for feed, _ in looked_at):
             mine = {each: n for each, n in sizes.items() if catalog.feeds[each[0]].stream == stream}
             index = drawn.node(
                 f"index:{stream}",
@@ -192,12 +183,13 @@ class Dataflow:
                 families=len(mine),
                 rate=rows.get(stream, 0.0),
                 results=sight.rates.found.get(stream, 0.0),
-                selectivity=_share(sight.rates.found, rows, stream),
+                selectivity=sight.rates.passing(stream),
                 busy=sight.rates.spent.get(stream, 0.0),
                 bytes=sizes_of.get(stream, 0),
                 access=self.session.engine.settings.access,
             )
             drawn.edge(f"stream:{stream}", index, rows.get(stream, 0.0))
+            mine = {each: n for each, n in mine.items() if each in looked_at}
             shown = sorted(mine, key=lambda each: -mine[each])[:MOST_FAMILIES]
             read = rows.get(stream, 0.0)
             for feed, key in shown:
@@ -382,35 +374,3 @@ def _told(feed: FeedSpec, catalog: Catalog) -> list[str]:
 
 def _seconds(work: PlanWork | None) -> float:
     return 0.0 if work is None else sum(each.seconds for each in work.total.values())
-
-
-def _recent(statistics: Sequence[EpochStatistics]) -> list[EpochStatistics]:
-    newest = statistics[-1].started if statistics else 0
-    return [each for each in statistics if each.started > newest - RECENT]
-
-
-def _measured(recent: Sequence[EpochStatistics]) -> _Rates:
-    return _Rates(
-        _rates(recent, lambda each: each.rows_by_stream),
-        _rates(recent, lambda each: each.results_by_query),
-        _rates(recent, lambda each: each.results_by_stream),
-        _rates(recent, lambda each: each.select_by_stream),
-    )
-
-
-def _share(some: Mapping[str, float], of: Mapping[str, float], name: str) -> float | None:
-    return some.get(name, 0.0) / of[name] if of.get(name) else None
-
-
-def _rates(
-    recent: Sequence[EpochStatistics], counts: Callable[[EpochStatistics], Mapping[str, float]]
-) -> dict[str, float]:
-    """Return counts a second over the last epochs."""
-    if not recent:
-        return {}
-    seconds = max((recent[-1].started - recent[0].started) / SECOND, 1.0)
-    total: dict[str, float] = {}
-    for each in recent:
-        for name, count in counts(each).items():
-            total[name] = total.get(name, 0.0) + count / seconds
-    return total

@@ -96,6 +96,7 @@ def test_a_query_that_reads_it_hears_of_streams_operators_stores_and_the_engine(
 def test_an_index_a_family_and_a_table_tell_what_passes_them_and_what_they_hold(
     session: millrace.Session, clock: Hand
 ) -> None:
+    session.query("SELECT price FROM trades WHERE price > 1000", name="never")
     telling, run = tell_of_itself(session), started(session)
     telling.ask(clock.now())
     pushed(run, clock, 3)
@@ -109,9 +110,11 @@ def test_an_index_a_family_and_a_table_tell_what_passes_them_and_what_they_hold(
     assert last["index", "trades", "selectivity"]["fval"] == pytest.approx(2 / 3)
     assert last["index", "trades", "seconds"]["fval"] > 0
     assert last["index", "trades", "bytes"]["ival"] > 100
-    [family] = {name for kind, name, _ in last if kind == "family"}
-    assert last["family", family, "selectivity"]["query"] == "cheap"
-    assert last["family", family, "results"]["ival"] == 2
+    families = {row["query"]: name for (kind, name, _), row in last.items() if kind == "family"}
+    assert families.keys() == {"cheap", "never"}
+    assert last["family", families["cheap"], "results"]["ival"] == 2
+    assert last["family", families["cheap"], "selectivity"]["fval"] == pytest.approx(2 / 3)
+    assert last["family", families["never"], "rate"]["fval"] == 0  # or a graph would not end at 0
     assert last["table", "limits", "rows"]["ival"] == 2
     assert ("index", NAME, "rows") not in last
 

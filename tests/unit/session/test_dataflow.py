@@ -134,7 +134,9 @@ def test_one_query_or_what_has_a_word_in_it_is_drawn_alone(session: millrace.Ses
     assert kinds(flow.graph(), "more")
 
     [family] = kinds(flow.graph(find=" LIKE "), "family")
+    [index] = kinds(flow.graph(find=" LIKE "), "index")
     assert "LIKE" in family["text"]
+    assert (index["queries"], index["families"]) == (37, 18)  # who shares it is told
     assert family["results"] is None  # they are not told apart from those of other families
     [family] = kinds(flow.graph(find="alike", query=query.id), "family")
     assert "LIKE" in family["text"]

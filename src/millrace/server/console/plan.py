@@ -76,7 +76,7 @@ class PlanPage:
             with self._canvas:
                 skeleton(320).style("margin: 24px")
             _legend()
-        with box("div", "mr-split mr-chosen"):
+        with box("div", "mr-split mr-chosen") as self._below:
             with box("div") as self._side, card("Properties"):
                 empty("ads_click", "Nothing chosen", "Choose a part of the plan above.")
             with box("div", "mr-grid2"):
@@ -112,6 +112,7 @@ class PlanPage:
 
     def _draw(self, graph: dict[str, Any]) -> None:
         layout = lay_out(graph)
+        self._below.style("display: grid" if self._nodes else "display: none")
         self._canvas.clear()
         self._notes, self._boxes = {}, {}
         with self._canvas:

@@ -78,6 +78,8 @@ def title_of(node: dict[str, Any]) -> str:
     """Return what a part is called where its properties are."""
     if node["kind"] == "index":
         return str(node["label"])
+    if node["kind"] == "family":
+        return f"family of {node['properties']['shown']}"
     return str(node["properties"].get("operator") or f"{node['kind']} {node['label']}")
 
 
