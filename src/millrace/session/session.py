@@ -122,10 +122,15 @@ class Session(OpenRoot):
     ) -> None:
         """Declare a stream and bind it to its source; `StreamSpec` explains the words.
 
+        Columns in the place of a source, such as `"symbol text, ts timestamp"`, are those of a
+        stream whose rows are pushed.
+
         With `json`, rows are decoded from that column of JSON text by `schema`; text that is
         not JSON becomes a dead letter as it is.
         """
         require_not_reserved(name)
+        if isinstance(source, str | Schema):
+            source, schema = Pushed(), source
         spec = StreamSpec(
             name,
             columns_of(self._backend, name, source, schema, json, [partition, *names_of(order)]),
