@@ -42,9 +42,9 @@ class AsyncRemoteQuery:
         self, *, after: Place | None = None, timeout: float | None = None
     ) -> AsyncGenerator[Result, None]:
         """Yield answers as they are committed, each once, also over connections that break."""
-        after, schema = await self._wire.do(calls.begin(self._known_as, after))
+        start, schema = await self._wire.do(calls.begin(self._known_as, after))
         followed = Subscription(
-            self._known_as, schema, after=after, timeout=timeout, patience=self._wire.patience
+            self._known_as, schema, after=start, timeout=timeout, patience=self._wire.patience
         )
         async for result in self._wire.follow(followed):
             yield result

@@ -65,9 +65,9 @@ class RemoteQuery:
             If answers that were not yielded yet are no longer kept; its `oldest` is a cursor to
             go on from.
         """
-        after, schema = self._wire.do(calls.begin(self._known_as, after))
+        start, schema = self._wire.do(calls.begin(self._known_as, after))
         followed = Subscription(
-            self._known_as, schema, after=after, timeout=timeout, patience=self._wire.patience
+            self._known_as, schema, after=start, timeout=timeout, patience=self._wire.patience
         )
         return self._wire.follow(followed)
 

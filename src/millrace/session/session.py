@@ -39,6 +39,7 @@ from millrace.plan.bind import bind_selection
 from millrace.plan.nodes import Selection
 from millrace.plan.relations import Relation, StreamOf
 from millrace.reading.answers import no_answers
+from millrace.reading.tried import DryRun
 from millrace.schema import Schema, type_named
 from millrace.session.arguments import (
     ids_of,
@@ -50,7 +51,7 @@ from millrace.session.arguments import (
     root_of,
 )
 from millrace.session.declaring import columns_of, declare_stream
-from millrace.session.dry_run import DryRun, Limits, dry_run
+from millrace.session.dry_run import Limits, dry_run
 from millrace.session.keeping import Keeping
 from millrace.session.life import Life
 from millrace.session.open_root import OpenRoot
@@ -130,7 +131,7 @@ class Session(OpenRoot):
         """
         require_not_reserved(name)
         if isinstance(source, str | Schema):
-            source, schema = Pushed(), source
+            schema, source = source, Pushed()
         spec = StreamSpec(
             name,
             columns_of(self._backend, name, source, schema, json, [partition, *names_of(order)]),
