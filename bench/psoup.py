@@ -160,7 +160,7 @@ def join(folder: Path) -> list[Figure]:
     sizes = (64, 128, 256, 576, 1_000)
     lines: Lines = {"NoMat": {}, "answers kept": {}}
     for size in sizes:
-        with a_session("r", "s") as (session, run):
+        with a_session("r", "s") as (session, run), duckdb.connect() as database:
             text = (
                 "SELECT ISTREAM(r.a0, s.a1, r.ts AS first, s.ts AS second) "
                 f"FROM r [RANGE {size} us], s [RANGE {size} us] WHERE r.a0 > s.a1 + 200"
@@ -168,7 +168,7 @@ def join(folder: Path) -> list[Figure]:
             query = session.query(text, name="joined", retain=RETAIN)
             feed(run, 2 * size, max(size // 4, 1), "r", "s")
             lines["answers kept"][size] = 1e3 * median_of(partial(kept, query, size))
-            lines["NoMat"][size] = 1e3 * median_of(partial(joined, session, size))
+            lines["NoMat"][size] = 1e3 * median_of(partial(joined, session, database, size))
         told = ", ".join(f"{name} {each[size]:.2f} ms" for name, each in lines.items())
         progress("join", f"{size:>5} rows: {told}")
     ratio = lines["NoMat"][sizes[-1]] / lines["answers kept"][sizes[-1]]
@@ -192,14 +192,13 @@ def kept(query: Query, size: int) -> pa.Table:
     return found.filter(pc.greater_equal(pc.min_element_wise(*times), size))
 
 
-def joined(session: Session, size: int) -> pa.Table:
-    """Join the retained rows of both streams anew."""
-    first, second = (session.history(name) for name in ("r", "s"))
-    with duckdb.connect() as database:
-        database.register("r", first.filter(pc.greater_equal(first["_time"], size)))
-        database.register("s", second.filter(pc.greater_equal(second["_time"], size)))
-        found = database.sql("SELECT r.a0, s.a1 FROM r, s WHERE r.a0 > s.a1 + 200")
-        return found.to_arrow_table()
+def joined(session: Session, database: duckdb.DuckDBPyConnection, size: int) -> pa.Table:
+    """Join the retained rows of both streams anew, in a database that is open."""
+    for name in ("r", "s"):
+        rows = session.history(name)
+        database.register(name, rows.filter(pc.greater_equal(rows["_time"], size)))
+    found = database.sql("SELECT r.a0, s.a1 FROM r, s WHERE r.a0 > s.a1 + 200")
+    return found.to_arrow_table()
 
 
 def arrival(folder: Path) -> list[Figure]:

@@ -14,23 +14,25 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from millrace.client import calls
+from millrace.client.administration import AsyncAdministration
 from millrace.client.async_handles import AsyncRemoteQuery, AsyncRemoteTable, AsyncRemoteTemplate
-from millrace.client.calls import PAGE, Document, Duration, Moment, Outcome
+from millrace.client.calls import PAGE, Document, Duration, Moment, Outcome, Which
 from millrace.client.concurrent import AsyncWire
 from millrace.client.declarations import (
+    columns_of,
     drop_text,
     stream_text,
-    table_text,
     template_text,
     view_text,
 )
-from millrace.client.request import get, given, path_of, send
+from millrace.client.request import given
 from millrace.client.result import Result
 from millrace.engine.given_rows import Rows
+from millrace.reading.tried import DryRun
 from millrace.schema import Schema
 
 
-class AsyncClient:
+class AsyncClient(AsyncAdministration):
     """A server, spoken to by the tasks of one event loop; `millrace.connect_async` makes one.
 
     Its calls are those of `Client`, to be awaited.
@@ -46,21 +48,31 @@ class AsyncClient:
 
     # ---- declarations ---------------------------------------------------------------------------
 
-    async def stream(
+    async def stream(  # noqa: PLR0913  a declaration has as many words as SQL's
         self,
         name: str,
-        columns: str | Schema,
+        source: str | Schema | object,
         *,
         time: str,
+        schema: str | Schema | None = None,
         delay: Duration | None = None,
         partition: str | None = None,
         order: str | Iterable[str] = (),
         key: str | Iterable[str] = (),
-        **more: Duration | None,
+        retain: Duration | None = None,
+        idle: Duration | None = None,
     ) -> None:
-        """Declare a stream whose rows are pushed; `more` are `retain` and `idle`."""
+        """Declare a stream whose rows are pushed; its columns stand for its source."""
         text = stream_text(
-            name, columns, time=time, order=order, partition=partition, key=key, delay=delay, **more
+            name,
+            columns_of(name, source, schema),
+            time=time,
+            order=order,
+            partition=partition,
+            key=key,
+            delay=delay,
+            retain=retain,
+            idle=idle,
         )
         await self._wire.do(calls.execute(text))
 
@@ -73,10 +85,10 @@ class AsyncClient:
         await self._wire.do(calls.execute(drop_text("STREAM", name)))
 
     async def table(
-        self, name: str, columns: str | Schema, *, key: str | Iterable[str] = ()
+        self, name: str, columns: str | Schema | Rows, *, key: str | Iterable[str] = ()
     ) -> AsyncRemoteTable:
         """Declare a table, whose rows change and which queries may join with streams."""
-        await self._wire.do(calls.execute(table_text(name, columns, key)))
+        await self._wire.do(calls.declare_table(name, columns, key))
         return AsyncRemoteTable(self._wire, name)
 
     def standing_table(self, name: str) -> AsyncRemoteTable:
@@ -95,7 +107,7 @@ class AsyncClient:
 
     async def query(  # noqa: PLR0913  a registration has as many words as SQL's
         self,
-        text: str,
+        asked: object,
         *,
         name: str | None = None,
         into: str | None = None,
@@ -110,7 +122,7 @@ class AsyncClient:
         """Register a standing query; it is durable on return and runs from the next epoch on."""
         found = await self._wire.do(
             calls.query(
-                text,
+                asked,
                 name=name,
                 into=into,
                 keep=keep,
@@ -126,7 +138,7 @@ class AsyncClient:
 
     async def queries(  # noqa: PLR0913  as many words as SQL's
         self,
-        texts: Sequence[str],
+        texts: Sequence[object],
         *,
         into: str | None = None,
         names: Sequence[str] | None = None,
@@ -219,15 +231,15 @@ class AsyncClient:
             return AsyncRemoteTemplate(self._wire, name)
         return AsyncRemoteQuery(self._wire, found)
 
-    async def drop_queries(self, which: Iterable[str | int]) -> None:
+    async def drop_queries(self, which: Which) -> None:
         """Remove queries by their ids or names, all or none."""
         await self._wire.do(calls.change_queries("drop", which))
 
-    async def pause_queries(self, which: Iterable[str | int]) -> None:
+    async def pause_queries(self, which: Which) -> None:
         """Pause queries by their ids or names, all or none."""
         await self._wire.do(calls.change_queries("pause", which))
 
-    async def resume_queries(self, which: Iterable[str | int]) -> None:
+    async def resume_queries(self, which: Which) -> None:
         """Let queries go on, by their ids or names, all or none."""
         await self._wire.do(calls.change_queries("resume", which))
 
@@ -248,9 +260,9 @@ class AsyncClient:
         """Return the rows of a stream that are within its retention."""
         return await self._wire.do(calls.stream_rows(stream, "rows", begin, end, limit))
 
-    async def dead_letters(self, stream: str, *, limit: int | None = None) -> Result:
-        """Return the rows of a stream that could not be read, with the reason of each."""
-        return await self._wire.do(calls.stream_rows(stream, "dead-letters", None, None, limit))
+    async def dead_letters(self, stream: str | None = None, *, limit: int | None = None) -> Result:
+        """Return the rows of a stream, or of all, that could not be read, and why not."""
+        return await self._wire.do(calls.dead_letters(stream, limit))
 
     async def late_rows(self, stream: str, *, limit: int | None = None) -> Result:
         """Return the rows of a stream that came too late."""
@@ -270,7 +282,7 @@ class AsyncClient:
         """Say how a query would run, and what it would share; nothing is registered."""
         return await self._wire.do(calls.explain(text))
 
-    async def dry_run(self, text: str, *, history: Duration | None = None) -> Document:
+    async def dry_run(self, text: str, history: Duration | None = None) -> DryRun:
         """Say how many results a query would have given on history; nothing is registered."""
         return await self._wire.do(calls.dry_run(text, history))
 
@@ -287,28 +299,6 @@ class AsyncClient:
     async def templates(self) -> list[Document]:
         """Return what is known of each template."""
         return await self._listed("templates")
-
-    async def stats(self) -> Document:
-        """Return the statistics of the server."""
-        return await self._wire.do(calls.document(get(path_of("stats"))))
-
-    async def top(self, by: str = "cost", n: int = 10) -> list[Document]:
-        """Return the queries that take most: by `cost`, `state` or `results`."""
-        found = await self._wire.do(calls.document(get(path_of("stats", "top"), by=by, n=n)))
-        return list(found["queries"])
-
-    async def settings(self) -> Document:
-        """Return the settings that may change while the server runs."""
-        return await self._wire.do(calls.document(get(path_of("settings"))))
-
-    async def change_settings(self, **values: Any) -> Document:  # noqa: ANN401  as settings are typed
-        """Change settings, from the next epoch on."""
-        asked = send("PATCH", path_of("settings"), values, repeatable=True)
-        return await self._wire.do(calls.document(asked))
-
-    async def health(self) -> Document:
-        """Ask whether the server lives."""
-        return await self._wire.do(calls.document(get(path_of("health"))))
 
     async def close(self) -> None:
         """Close the connections."""

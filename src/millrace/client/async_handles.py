@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from millrace.client import calls
-from millrace.client.calls import Document, Moment
+from millrace.client.calls import Document, Ids, Moment, Place
 from millrace.client.concurrent import AsyncWire
 from millrace.client.declarations import drop_text
-from millrace.client.request import Request, get, path_of, send
+from millrace.client.request import Request, get, path_of
 from millrace.client.result import Result
 from millrace.client.subscription import Subscription
 from millrace.engine.given_rows import Rows
@@ -37,12 +39,12 @@ class AsyncRemoteQuery:
         return await self._wire.do(calls.results(self._known_as, begin, end, last))
 
     async def changes(
-        self, *, after: str | None = None, timeout: float | None = None
+        self, *, after: Place | None = None, timeout: float | None = None
     ) -> AsyncGenerator[Result, None]:
         """Yield answers as they are committed, each once, also over connections that break."""
-        after, schema = await self._wire.do(calls.begin(self._known_as, after))
+        start, schema = await self._wire.do(calls.begin(self._known_as, after))
         followed = Subscription(
-            self._known_as, schema, after=after, timeout=timeout, patience=self._wire.patience
+            self._known_as, schema, after=start, timeout=timeout, patience=self._wire.patience
         )
         async for result in self._wire.follow(followed):
             yield result
@@ -85,11 +87,11 @@ class AsyncRemoteTemplate:
         """Return what the server knows of the template now."""
         return await self._wire.do(calls.document(get(path_of("templates", self.name))))
 
-    async def insert(self, rows: Rows) -> list[int]:
+    async def insert(self, rows: Rows) -> pa.Array:
         """Register a query for each row of parameters, all or none; return their ids."""
         return await self._wire.do(calls.insert_queries(self.name, rows, missing=False))
 
-    async def insert_missing(self, rows: Rows) -> list[int]:
+    async def insert_missing(self, rows: Rows) -> pa.Array:
         """Register a query for each row that none has yet; return the ids of the new ones."""
         return await self._wire.do(calls.insert_queries(self.name, rows, missing=True))
 
@@ -112,12 +114,16 @@ class AsyncRemoteTemplate:
         """Return the answers of all its queries that are kept, oldest first, as of a query."""
         return await self._wire.do(calls.results(self.name, begin, end, last))
 
-    async def delete(self, ids: Iterable[int]) -> None:
+    async def update(self, rows: Rows) -> None:
+        """Give queries, named by the column `_query`, other parameters; they keep their ids.
+
+        Columns that are not given keep their values.
+        """
+        await self._wire.do(calls.update_queries(self.name, rows))
+
+    async def delete(self, ids: Ids) -> None:
         """Remove queries by their ids, all or none."""
-        body = {"ids": [int(each) for each in ids]}
-        await self._wire.do(
-            calls.document(send("POST", path_of("templates", self.name, "drop"), body))
-        )
+        await self._wire.do(calls.delete_queries(self.name, ids))
 
     async def query(self, qid: int) -> AsyncRemoteQuery:
         """Return a handle on one of its queries."""

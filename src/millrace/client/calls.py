@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from millrace.client.declarations import DURATIONS, duration_text
+from millrace.client.declarations import DURATIONS, drop_text, duration_text, table_text
 from millrace.client.json_rows import json_value, table_of_lists
 from millrace.client.reply import Reply
 from millrace.client.request import (
@@ -32,13 +32,19 @@ from millrace.client.request import (
 )
 from millrace.client.result import Result
 from millrace.engine.given_rows import Rows, table_of
-from millrace.errors import PlanError, UnknownNameError
+from millrace.errors import MillraceError, PlanError, UnknownNameError
+from millrace.reading.tried import DryRun
+from millrace.schema import Schema
 from millrace.time import print_instant, to_instant
 
 Given = TypeVar("Given")
 Call: TypeAlias = Generator[Request, Reply, Given]
 Document: TypeAlias = dict[str, Any]
-Moment: TypeAlias = str | datetime
+Moment: TypeAlias = str | datetime | int
+Ids: TypeAlias = Iterable[int] | pa.Array
+Which: TypeAlias = Iterable[str | int] | pa.Array
+Place: TypeAlias = str | int
+"""Where a subscription goes on: behind the cursor of a result, or behind an epoch."""
 Duration: TypeAlias = str | timedelta | int
 
 PUSHED_ROWS = 100_000
@@ -55,6 +61,11 @@ class Outcome:
 
     message: str = ""
     result: Result | None = None
+
+    @property
+    def table(self) -> pa.Table | None:
+        """The rows as an outcome of a session has them."""
+        return None if self.result is None else self.result.to_arrow()
 
 
 def document(request: Request) -> Call[Document]:
@@ -94,8 +105,19 @@ def sql(text: str) -> Call[Result]:
     return found[-1]
 
 
-def query(text: str, **fields: object) -> Call[Document]:
+def query_text(asked: object) -> str:
+    """Return a query as SQL; one that was built with `millrace.select` is spelt out."""
+    text = str(asked)
+    if not isinstance(asked, str) and not text.startswith("SELECT "):
+        raise PlanError(
+            "a plan cannot be sent to a server", hint="Write the query in SQL, or with select()."
+        )
+    return text
+
+
+def query(asked: object, **fields: object) -> Call[Document]:
     """Register a query; under a name this may be repeated."""
+    text = query_text(asked)
     body = {"sql": text, **given(**_spelt(fields))}
     return (
         yield from document(
@@ -105,14 +127,14 @@ def query(text: str, **fields: object) -> Call[Document]:
 
 
 def queries(
-    texts: Sequence[str], names: Sequence[str] | None, fields: Mapping[str, object]
+    texts: Sequence[object], names: Sequence[str] | None, fields: Mapping[str, object]
 ) -> Call[list[int]]:
     """Register many queries, all or none."""
     if names is not None and len(names) != len(texts):
         raise PlanError(
             f"{len(texts):,} queries have {len(names):,} names", hint="Give each a name, or none."
         )
-    each: list[Document] = [{"sql": text, **fields} for text in texts]
+    each: list[Document] = [{"sql": query_text(text), **fields} for text in texts]
     if names is not None:
         each = [{**one, "name": name} for one, name in zip(each, names, strict=True)]
     return (yield from add_queries(each))
@@ -134,10 +156,10 @@ def add_queries(asked: Sequence[Mapping[str, Any]]) -> Call[list[int]]:
     return [int(one) for one in found["ids"]]
 
 
-def change_queries(what: str, which: Iterable[str | int]) -> Call[Document]:
+def change_queries(what: str, which: Which) -> Call[Document]:
     """Pause, resume or drop many queries, all or none."""
     repeatable = what != "drop"
-    body = {what: list(which)}
+    body = {what: which.to_pylist() if isinstance(which, pa.Array) else list(which)}
     return (
         yield from document(send("POST", path_of("queries", "bulk"), body, repeatable=repeatable))
     )
@@ -183,17 +205,43 @@ def results(
 def stream_rows(
     stream: str, which: str, begin: Moment | None, end: Moment | None, limit: int | None
 ) -> Call[Result]:
-    """Return rows of a stream: those that are kept, late ones, or dead letters."""
+    """Return rows of a stream: those that are kept, late ones, or dead letters.
+
+    Their `_time` is a number of microseconds, as in a session.
+    """
     path = path_of("streams", stream, which)
     most = MOST_ROWS if limit is None else limit
     asked = get(path, accept=ARROW, begin=instant(begin), end=instant(end), limit=most)
-    return (yield from table(asked))
+    found = (yield asked).table()
+    at = found.schema.get_field_index("_time")
+    return Result(found.set_column(at, "_time", found.column(at).cast(pa.int64())))
+
+
+def part(name: str, request: Request) -> Call[list[Document]]:
+    """Send a request and return one part of the JSON that is answered."""
+    found = yield from document(request)
+    return list(found[name])
 
 
 def listed(what: str) -> Call[list[Document]]:
     """Return what is known of each stream, table or template."""
-    found = yield from document(get(path_of(what)))
-    return list(found[what])
+    return (yield from part(what, get(path_of(what))))
+
+
+def dead_letters(stream: str | None, limit: int | None) -> Call[Result]:
+    """Return the rows of a stream that could not be read, or those of all streams."""
+    if stream is not None:
+        return (yield from stream_rows(stream, "dead-letters", None, None, limit))
+    found = []
+    for each in (yield from listed("streams")):
+        letters = yield from stream_rows(each["name"], "dead-letters", None, None, limit)
+        found.append(letters.to_arrow())
+    return Result(pa.concat_tables(found))
+
+
+def change_settings(changes: Mapping[str, object]) -> Call[Document]:
+    """Change settings, all or none."""
+    return (yield from document(send("PATCH", path_of("settings"), changes, repeatable=True)))
 
 
 def push(stream: str, rows: Rows, *, key: str | None = None) -> Call[int]:
@@ -216,8 +264,10 @@ def push(stream: str, rows: Rows, *, key: str | None = None) -> Call[int]:
 
 
 def instant(moment: Moment | None) -> str | None:
-    """Spell a moment as the server reads it."""
-    return None if moment is None else print_instant(to_instant(moment))
+    """Spell a moment as the server reads it; texts such as `NOW - 10 minutes` it reads itself."""
+    if moment is None or isinstance(moment, str):
+        return moment
+    return print_instant(moment if isinstance(moment, int) else to_instant(moment))
 
 
 def retain(stream: str, duration: Duration) -> Call[Document]:
@@ -246,13 +296,11 @@ def standing(name: str) -> Call[tuple[str, Document]]:
     """Find a query or a template by its name; say which of the two it is."""
     try:
         found = yield from document(get(path_of("queries", name)))
-    except UnknownNameError:
+    except UnknownNameError as error:
         try:
             found = yield from document(get(path_of("templates", name)))
-        except UnknownNameError as error:
-            raise UnknownNameError(
-                f'query or template "{name}" does not exist', hint=error.hint
-            ) from error
+        except UnknownNameError:
+            raise error from None
         return "template", found
     return "query", found
 
@@ -271,17 +319,50 @@ def explain_query(name: str | int, *, analyze: bool) -> Call[str]:
     return str(found["text"])
 
 
-def dry_run(text: str, history: Duration | None) -> Call[Document]:
+def dry_run(text: str, history: Duration | None) -> Call[DryRun]:
     """Run a query over history, and register nothing."""
     body = {"sql": text, **given(**_spelt({"history": history}))}
     asked = send("POST", path_of("dry-run"), body, repeatable=True, text=text)
+    told = yield from document(asked)
+    sample = table_of_lists(told["sample"], told["columns"])
+    counts = int(told["rows"]), int(told["rows_in_all"])
+    return DryRun(told["results"], sample, told["seconds"], *counts, told["less_retained"])
+
+
+def insert_queries(template: str, rows: Rows, *, missing: bool) -> Call[pa.Array]:
+    """Register a query for each row of parameters, all or none."""
+    found = yield from document(_inserted("template", template, rows, missing=missing))
+    return pa.array(found["ids"], pa.uint64())
+
+
+def update_queries(template: str, rows: Rows) -> Call[Document]:
+    """Give queries of a template other parameters; a second time this changes nothing."""
+    path, given_rows = path_of("templates", template, "rows"), table_of(rows, "rows of parameters")
+    return (yield from document(send_rows(path, given_rows, repeatable=True, method="PATCH")))
+
+
+def delete_queries(template: str, ids: Ids) -> Call[Document]:
+    """Remove queries of a template by their ids, all or none."""
+    listed_ids = ids.to_pylist() if isinstance(ids, pa.Array) else [int(each) for each in ids]
+    asked = send("POST", path_of("templates", template, "drop"), {"ids": listed_ids})
     return (yield from document(asked))
 
 
-def insert_queries(template: str, rows: Rows, *, missing: bool) -> Call[list[int]]:
-    """Register a query for each row of parameters, all or none."""
-    found = yield from document(_inserted("template", template, rows, missing=missing))
-    return [int(each) for each in found["ids"]]
+def declare_table(name: str, columns: str | Schema | Rows, key: str | Iterable[str]) -> Call[None]:
+    """Declare a table; if it was not there, with the rows that it begins with, or not at all."""
+    if isinstance(columns, str | Schema):
+        yield from execute(table_text(name, columns, key))
+        return
+    rows = table_of(columns, "rows of a table")
+    known = {each["name"] for each in (yield from listed("tables"))}
+    yield from execute(table_text(name, Schema.from_arrow(rows.schema), key))
+    if name in known or not rows.num_rows:
+        return
+    try:
+        yield from insert_rows(name, rows, missing=False)
+    except MillraceError:
+        yield from execute(drop_text("TABLE", name))
+        raise
 
 
 def insert_rows(name: str, rows: Rows, *, missing: bool) -> Call[int]:
@@ -308,23 +389,23 @@ def delete_rows(name: str, where: str) -> Call[int]:
     return int(found["rows"])
 
 
-def begin(name: str | int, after: str | None) -> Call[tuple[str | None, pa.Schema]]:
+def begin(name: str | int, after: Place | None) -> Call[tuple[str | None, pa.Schema]]:
     """Find where a subscription begins, and the columns of its answers.
 
     One that begins now asks for the cursor of now first. Otherwise what is committed between a
     connection that is lost before its first event, and the next, would be missed.
     """
-    if after is not None and not isinstance(after, str):
+    if after is not None and (isinstance(after, bool) or not isinstance(after, str | int)):
         raise PlanError(
             f"{after!r} is not a cursor",
-            hint="Give the `cursor` of a result, or nothing to begin now.",
+            hint="Give the `cursor` of a result, an epoch, or nothing to begin now.",
         )
     reply = yield get(path_of("queries", name, "results"), accept=ARROW, last=0)
     schema = reply.table().schema
     if after is None:
         found = yield from document(get(path_of("queries", name, "changes"), wait=0))
         after = found.get("cursor")
-    return after, schema
+    return None if after is None else str(after), schema
 
 
 def template_rows(name: str) -> Call[Result]:

@@ -14,23 +14,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from millrace.client import calls
+from millrace.client.administration import Administration
 from millrace.client.blocking import Wire
-from millrace.client.calls import PAGE, Document, Duration, Moment, Outcome
+from millrace.client.calls import PAGE, Document, Duration, Moment, Outcome, Which
 from millrace.client.declarations import (
+    columns_of,
     drop_text,
     stream_text,
-    table_text,
     template_text,
     view_text,
 )
 from millrace.client.handles import RemoteQuery, RemoteTable, RemoteTemplate
-from millrace.client.request import get, given, path_of, send
+from millrace.client.request import given
 from millrace.client.result import Result
 from millrace.engine.given_rows import Rows
+from millrace.reading.tried import DryRun
 from millrace.schema import Schema
 
 
-class Client:
+class Client(Administration):
     """A server, spoken to by blocking calls. Threads may share it; close it at the end.
 
     `millrace.connect` makes one. Calls have the names that they have on a `Session`, and raise
@@ -47,24 +49,34 @@ class Client:
 
     # ---- declarations ---------------------------------------------------------------------------
 
-    def stream(
+    def stream(  # noqa: PLR0913  a declaration has as many words as SQL's
         self,
         name: str,
-        columns: str | Schema,
+        source: str | Schema | object,
         *,
         time: str,
+        schema: str | Schema | None = None,
         delay: Duration | None = None,
         partition: str | None = None,
         order: str | Iterable[str] = (),
         key: str | Iterable[str] = (),
-        **more: Duration | None,
+        retain: Duration | None = None,
+        idle: Duration | None = None,
     ) -> None:
-        """Declare a stream whose rows are pushed; `more` are `retain` and `idle`.
+        """Declare a stream whose rows are pushed; its columns stand for its source.
 
         Declaring the same stream again changes nothing.
         """
         text = stream_text(
-            name, columns, time=time, order=order, partition=partition, key=key, delay=delay, **more
+            name,
+            columns_of(name, source, schema),
+            time=time,
+            order=order,
+            partition=partition,
+            key=key,
+            delay=delay,
+            retain=retain,
+            idle=idle,
         )
         self._wire.do(calls.execute(text))
 
@@ -77,13 +89,13 @@ class Client:
         self._wire.do(calls.execute(drop_text("STREAM", name)))
 
     def table(
-        self, name: str, columns: str | Schema, *, key: str | Iterable[str] = ()
+        self, name: str, columns: str | Schema | Rows, *, key: str | Iterable[str] = ()
     ) -> RemoteTable:
         """Declare a table, whose rows change and which queries may join with streams.
 
         Declaring the same table again changes nothing, not its rows either.
         """
-        self._wire.do(calls.execute(table_text(name, columns, key)))
+        self._wire.do(calls.declare_table(name, columns, key))
         return RemoteTable(self._wire, name)
 
     def standing_table(self, name: str) -> RemoteTable:
@@ -102,7 +114,7 @@ class Client:
 
     def query(  # noqa: PLR0913  a registration has as many words as SQL's
         self,
-        text: str,
+        asked: object,
         *,
         name: str | None = None,
         into: str | None = None,
@@ -138,7 +150,7 @@ class Client:
         """
         found = self._wire.do(
             calls.query(
-                text,
+                asked,
                 name=name,
                 into=into,
                 keep=keep,
@@ -154,7 +166,7 @@ class Client:
 
     def queries(  # noqa: PLR0913  as many words as SQL's
         self,
-        texts: Sequence[str],
+        texts: Sequence[object],
         *,
         into: str | None = None,
         names: Sequence[str] | None = None,
@@ -264,15 +276,15 @@ class Client:
             return RemoteTemplate(self._wire, name)
         return RemoteQuery(self._wire, found)
 
-    def drop_queries(self, which: Iterable[str | int]) -> None:
+    def drop_queries(self, which: Which) -> None:
         """Remove queries by their ids or names, all or none."""
         self._wire.do(calls.change_queries("drop", which))
 
-    def pause_queries(self, which: Iterable[str | int]) -> None:
+    def pause_queries(self, which: Which) -> None:
         """Pause queries by their ids or names, all or none."""
         self._wire.do(calls.change_queries("pause", which))
 
-    def resume_queries(self, which: Iterable[str | int]) -> None:
+    def resume_queries(self, which: Which) -> None:
         """Let queries go on, by their ids or names, all or none."""
         self._wire.do(calls.change_queries("resume", which))
 
@@ -305,9 +317,9 @@ class Client:
         """Return the rows of a stream that are within its retention."""
         return self._wire.do(calls.stream_rows(stream, "rows", begin, end, limit))
 
-    def dead_letters(self, stream: str, *, limit: int | None = None) -> Result:
-        """Return the rows of a stream that could not be read, with the reason of each."""
-        return self._wire.do(calls.stream_rows(stream, "dead-letters", None, None, limit))
+    def dead_letters(self, stream: str | None = None, *, limit: int | None = None) -> Result:
+        """Return the rows of a stream, or of all, that could not be read, and why not."""
+        return self._wire.do(calls.dead_letters(stream, limit))
 
     def late_rows(self, stream: str, *, limit: int | None = None) -> Result:
         """Return the rows of a stream that came too late."""
@@ -327,7 +339,7 @@ class Client:
         """Say how a query would run, and what it would share; nothing is registered."""
         return self._wire.do(calls.explain(text))
 
-    def dry_run(self, text: str, *, history: Duration | None = None) -> Document:
+    def dry_run(self, text: str, history: Duration | None = None) -> DryRun:
         """Say how many results a query would have given on history; nothing is registered."""
         return self._wire.do(calls.dry_run(text, history))
 
@@ -344,28 +356,6 @@ class Client:
     def templates(self) -> list[Document]:
         """Return what is known of each template."""
         return self._listed("templates")
-
-    def stats(self) -> Document:
-        """Return the statistics of the server."""
-        return self._wire.do(calls.document(get(path_of("stats"))))
-
-    def top(self, by: str = "cost", n: int = 10) -> list[Document]:
-        """Return the queries that take most: by `cost`, `state` or `results`."""
-        found = self._wire.do(calls.document(get(path_of("stats", "top"), by=by, n=n)))
-        return list(found["queries"])
-
-    def settings(self) -> Document:
-        """Return the settings that may change while the server runs."""
-        return self._wire.do(calls.document(get(path_of("settings"))))
-
-    def change_settings(self, **values: Any) -> Document:  # noqa: ANN401  as settings are typed
-        """Change settings, from the next epoch on."""
-        asked = send("PATCH", path_of("settings"), values, repeatable=True)
-        return self._wire.do(calls.document(asked))
-
-    def health(self) -> Document:
-        """Ask whether the server lives."""
-        return self._wire.do(calls.document(get(path_of("health"))))
 
     def close(self) -> None:
         """Close the connections."""

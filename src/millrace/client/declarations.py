@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from millrace.errors import PlanError
 from millrace.schema import Schema, type_name
 from millrace.time import print_duration, to_micros
 
@@ -54,6 +55,18 @@ def stream_text(
     clauses += [f"PARTITION BY {name_text(partition)}"] if partition else []
     clauses += [f"KEY ({names_text(key)})"] if key else []
     return " ".join([*clauses, "FROM push()"])
+
+
+def columns_of(name: str, source: object, schema: str | Schema | None) -> str | Schema:
+    """Return the columns of a stream whose rows are pushed, which stand for its source."""
+    found = source if schema is None else schema
+    if not isinstance(found, str | Schema):
+        raise PlanError(
+            f'stream "{name}" has no columns',
+            detail="Its rows are pushed: no source tells them.",
+            hint='Give them, such as "symbol text, price double, ts timestamp".',
+        )
+    return found
 
 
 def table_text(name: str, columns: str | Schema, key: str | Iterable[str]) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import pyarrow as pa
 
 from millrace.client import calls
 from millrace.client.blocking import Wire
-from millrace.client.calls import Document, Moment
+from millrace.client.calls import Document, Ids, Moment, Place
 from millrace.client.declarations import drop_text
-from millrace.client.request import Request, get, path_of, send
+from millrace.client.request import Request, get, path_of
 from millrace.client.result import Result
 from millrace.client.subscription import Subscription
 from millrace.engine.given_rows import Rows
@@ -45,14 +47,15 @@ class RemoteQuery:
         return self._wire.do(calls.results(self._known_as, begin, end, last))
 
     def changes(
-        self, *, after: str | None = None, timeout: float | None = None
+        self, *, after: Place | None = None, timeout: float | None = None
     ) -> Iterator[Result]:
         """Yield answers as they are committed, each once, also over connections that break.
 
         Parameters
         ----------
         after
-            The `cursor` of a result, to go on behind it; now by default.
+            Behind what to begin: the `cursor` of a result, or an epoch, such as the last `_epoch`
+            that was seen; now by default.
         timeout
             End when no answer has come for so many seconds; None waits for ever.
 
@@ -62,9 +65,9 @@ class RemoteQuery:
             If answers that were not yielded yet are no longer kept; its `oldest` is a cursor to
             go on from.
         """
-        after, schema = self._wire.do(calls.begin(self._known_as, after))
+        start, schema = self._wire.do(calls.begin(self._known_as, after))
         followed = Subscription(
-            self._known_as, schema, after=after, timeout=timeout, patience=self._wire.patience
+            self._known_as, schema, after=start, timeout=timeout, patience=self._wire.patience
         )
         return self._wire.follow(followed)
 
@@ -113,11 +116,11 @@ class RemoteTemplate:
         """Return what the server knows of the template now."""
         return self._wire.do(calls.document(get(path_of("templates", self.name))))
 
-    def insert(self, rows: Rows) -> list[int]:
+    def insert(self, rows: Rows) -> pa.Array:
         """Register a query for each row of parameters, all or none; return their ids."""
         return self._wire.do(calls.insert_queries(self.name, rows, missing=False))
 
-    def insert_missing(self, rows: Rows) -> list[int]:
+    def insert_missing(self, rows: Rows) -> pa.Array:
         """Register a query for each row that none has yet; return the ids of the new ones."""
         return self._wire.do(calls.insert_queries(self.name, rows, missing=True))
 
@@ -140,10 +143,16 @@ class RemoteTemplate:
         """Return the answers of all its queries that are kept, oldest first, as of a query."""
         return self._wire.do(calls.results(self.name, begin, end, last))
 
-    def delete(self, ids: Iterable[int]) -> None:
+    def update(self, rows: Rows) -> None:
+        """Give queries, named by the column `_query`, other parameters; they keep their ids.
+
+        Columns that are not given keep their values.
+        """
+        self._wire.do(calls.update_queries(self.name, rows))
+
+    def delete(self, ids: Ids) -> None:
         """Remove queries by their ids, all or none."""
-        body = {"ids": [int(each) for each in ids]}
-        self._wire.do(calls.document(send("POST", path_of("templates", self.name, "drop"), body)))
+        self._wire.do(calls.delete_queries(self.name, ids))
 
     def query(self, qid: int) -> RemoteQuery:
         """Return a handle on one of its queries."""

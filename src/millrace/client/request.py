@@ -70,12 +70,18 @@ def send(
 
 
 def send_rows(
-    path: str, rows: pa.Table, *, repeatable: bool, key: str = "", **params: object
+    path: str,
+    rows: pa.Table,
+    *,
+    repeatable: bool,
+    key: str = "",
+    method: str = "POST",
+    **params: object,
 ) -> Request:
     """Send rows in Arrow's form; under a key, which the server remembers, they count once."""
     keyed = (("Idempotency-Key", key),) if key else ()
     headers = (("Accept", JSON), ("Content-Type", ARROW), *keyed)
-    return Request("POST", path, _params(params), headers, arrow_bytes(rows), repeatable)
+    return Request(method, path, _params(params), headers, arrow_bytes(rows), repeatable)
 
 
 def arrow_bytes(rows: pa.Table) -> bytes:

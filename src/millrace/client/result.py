@@ -13,7 +13,8 @@ from millrace.errors import MachineError
 class Result:
     """A table of rows.
 
-    It is Arrow inside. Libraries that know Arrow take it as it is: `polars.DataFrame(result)`,
+    It is Arrow inside, and has all that a `pyarrow.Table` has, which is what a session returns.
+    Libraries that know Arrow take it as it is: `polars.DataFrame(result)`,
     `duckdb.sql("SELECT * FROM result")`, `pyarrow.table(result)`.
 
     Parameters
@@ -24,7 +25,7 @@ class Result:
     Examples
     --------
     >>> result = Result(pa.table({"symbol": ["ACME"], "price": [120.0]}))
-    >>> len(result), result.columns
+    >>> len(result), result.column_names
     (1, ['symbol', 'price'])
     >>> result.rows()
     [{'symbol': 'ACME', 'price': 120.0}]
@@ -32,16 +33,6 @@ class Result:
 
     def __init__(self, table: pa.Table, *, cursor: str | None = None) -> None:
         self._table, self.cursor = table, cursor
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of the columns."""
-        return list(self._table.column_names)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns and their Arrow types."""
-        return self._table.schema
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as a `pyarrow.Table`; nothing is copied."""
@@ -65,6 +56,11 @@ class Result:
         """Return the rows as dictionaries."""
         found: list[dict[str, Any]] = self._table.to_pylist()
         return found
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever a table has
+        if name.startswith("_"):  # before there is a table, and for those who look for protocols
+            raise AttributeError(name)
+        return getattr(self._table, name)
 
     def __getitem__(self, column: str) -> pa.ChunkedArray:
         return self._table.column(column)

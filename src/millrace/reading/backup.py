@@ -8,8 +8,9 @@ one commit, E: everything up to E, nothing beyond; and what was pushed and is no
 - A lease keeps the runs of E, and the files of the registry, from being deleted meanwhile.
 - Sinks' cursors are copied before E is chosen: one that lags behind delivers again, one that has
   run ahead would leave answers out.
-- Pushed files are deleted when they are counted. They are copied before E is chosen and after; if
-  numbers are missing between the two, more was counted meanwhile than E says, and all begins again.
+- Pushed files are deleted when they are counted. They are held by links before E is chosen and
+  after; if numbers are missing between the two, more was counted meanwhile than E says, and all
+  begins again. So what waits to be copied takes no memory, and no more of the disk.
 - Spark's offsets, or those of a loop, are copied up to E; Spark offers E once more, which is known.
 - The registry may be newer than E: what it holds beyond takes effect with the next epoch.
 """
@@ -20,9 +21,10 @@ import io
 import shutil
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from millrace.connectors.pushed import PAGES, PUSHED
@@ -42,6 +44,8 @@ from millrace.state.run_store import load_manifest
 LEASE_SECONDS = 6 * 3_600.0
 TRIES = 20
 CHECKPOINT = "checkpoint"
+HELD = ".backup-"
+"""How directories in a root begin that hold what a backup is about to copy."""
 REST = (TERMS, REGISTRY_SNAPSHOTS, CHANGES, CATALOGS, QUERIES, TABLES, "sources", "server", "audit")
 """Taken whole, after what is as of E. Snapshots before the log: those need no older entries."""
 
@@ -67,9 +71,12 @@ def backup(path: Path, target: Target) -> int:
 
 
 def _copied(root: PosixRoot, path: Path, target: Target) -> int:
-    manifest, volatile = _chosen(root)
-    for name, data in volatile.items():
-        target.put(name, data)
+    with TemporaryDirectory(prefix=HELD, dir=path) as held:
+        manifest, cursors, pushed = _chosen(root, path, Path(held))
+        for name, data in cursors.items():
+            target.put(name, data)
+        for name, file in pushed.items():
+            target.put(name, file.read_bytes())
     epoch = manifest.epoch
     for prefix in (COMMITS, SNAPSHOTS, OFFSETS):
         _copy(root, prefix, target, epoch)
@@ -86,18 +93,42 @@ def _copied(root: PosixRoot, path: Path, target: Target) -> int:
     return epoch
 
 
-def _chosen(root: PosixRoot) -> tuple[Manifest, dict[str, bytes]]:
+def _chosen(
+    root: PosixRoot, path: Path, held: Path
+) -> tuple[Manifest, dict[str, bytes], dict[str, Path]]:
     """Choose the commit; return it with the files that come and go, as they belong to it."""
-    for _ in range(TRIES):
+    for number in range(TRIES):
         cursors = dict(_read(root, f"{CURSORS}/"))
-        before = dict(_read(root, f"{PUSHED}/"))
+        before = _hold(root, path, held / f"{number}")
         manifest = load_manifest(root)
-        pushed = before | dict(_read(root, f"{PUSHED}/"))
+        pushed = before | _hold(root, path, held / f"{number}")
         if _gapless(pushed):
-            return manifest, cursors | pushed
+            return manifest, cursors, pushed
     raise StoreError(
         "rows are pushed faster than they can be copied", hint="Try again when it is quieter."
     )
+
+
+def _hold(root: PosixRoot, path: Path, held: Path) -> dict[str, Path]:
+    """Keep what is pushed, which may be deleted meanwhile, by links; return where each is."""
+    found: dict[str, Path] = {}
+    for entry in root.list(f"{PUSHED}/"):
+        place = held / entry.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # one that is deleted meanwhile was not there
+            _link(path / entry.name, place)
+            found[entry.name] = place
+    return found
+
+
+def _link(file: Path, place: Path) -> None:
+    try:
+        place.hardlink_to(file)
+    except FileNotFoundError:
+        raise
+    except OSError:  # a file system without links
+        shutil.copyfile(file, place)
 
 
 def _read(root: PosixRoot, prefix: str) -> Iterator[tuple[str, bytes]]:
@@ -124,7 +155,7 @@ def _copy_checkpoint(path: Path, target: Target, last: int) -> None:
             target.put(f"{CHECKPOINT}/{inside.as_posix()}", file.read_bytes())
 
 
-def _gapless(pushed: dict[str, bytes]) -> bool:
+def _gapless(pushed: Iterable[str]) -> bool:
     """Say whether the numbers of each log follow one another."""
     numbers: dict[str, list[int]] = {}
     for name in pushed:

@@ -56,7 +56,7 @@ from millrace.session.life import end_of
 from millrace.session.query import Query
 from millrace.session.script import Outcome
 from millrace.session.session import Session
-from millrace.session.template import Template
+from millrace.session.template import QUERY, Template
 from millrace.time import to_micros
 
 WATCHMAN = Principal("", "admin", "server")
@@ -196,6 +196,16 @@ class Commands:
             ids = insert(rows).to_pylist()
         name = frame.body["template"]
         self._audit.write(who, "insert", template=name, queries=ids, count=len(ids))
+        return Frame({"ids": ids})
+
+    def do_template_update(self, who: Principal, frame: Frame) -> Frame:
+        """Give queries of a template other parameters."""
+        template = self._template(who, frame.body["template"])
+        [rows] = frame.tables
+        with self._marked(who, None):
+            template.update(rows)
+        ids = rows.column(QUERY).to_pylist()
+        self._audit.write(who, "update", template=template.name, queries=ids, count=len(ids))
         return Frame({"ids": ids})
 
     def do_template_drop(self, who: Principal, frame: Frame) -> Frame:

@@ -1,19 +1,22 @@
 """Cursors: where a subscriber is in the answers of a query, as a text that means nothing to it.
 
 A cursor names an epoch, how many of the query's rows in it were told, and of how many; an epoch
-with more rows than fit into one event is told in several.
+with more rows than fit into one event is told in several. The number of an epoch alone will do, for
+one that has been told whole: answers say theirs in `_epoch`.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
 from dataclasses import dataclass
 from typing import Self
 
 from millrace.errors import MillraceError
 
 _VERSION = "2"
+_EPOCH = re.compile("-1|[0-9]{1,18}")
 
 
 class NoCursorError(MillraceError):
@@ -55,7 +58,11 @@ class Cursor:
 
         >>> Cursor.read(str(Cursor(7, 0, 3)), 3)
         Cursor(epoch=7, told=0, feed=3, of=0)
+        >>> Cursor.read("7", 3)
+        Cursor(epoch=7, told=0, feed=3, of=0)
         """
+        if _EPOCH.fullmatch(text):
+            return cls(int(text), 0, feed)
         try:
             plain = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
             version, number, epoch, told, of = plain.split(".")

@@ -393,6 +393,7 @@ class Service:
             "rows": tried.rows,
             "rows_in_all": tried.n_rows,
             "partial": tried.partial or tried.at_least,
+            "less_retained": tried.partial,
             "sample": tried.sample,
         }
 

@@ -30,6 +30,7 @@ from millrace.operators.evaluate import Function
 from millrace.plan.nodes import Selection
 from millrace.plan.relations import StreamOf
 from millrace.reading.history import newest_time, retained_since
+from millrace.reading.tried import DryRun
 from millrace.schema import type_name
 from millrace.session.planning import bound_any, sources_of
 from millrace.session.query import Query
@@ -56,48 +57,6 @@ class Limits:
 
     rows: int = 1_000_000
     seconds: float = 10.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DryRun:
-    """What a query would have answered.
-
-    Parameters
-    ----------
-    results
-        How many rows of answers.
-    sample
-        The newest of them.
-    seconds
-        How long it took.
-    rows, n_rows
-        How many rows of the streams were tried, of how many.
-    partial
-        Whether more history was asked for than is retained.
-    """
-
-    results: int
-    sample: pa.Table
-    seconds: float
-    rows: int
-    n_rows: int
-    partial: bool
-
-    @property
-    def at_least(self) -> bool:
-        """Whether there would have been more results: not all rows were tried."""
-        return self.rows < self.n_rows
-
-    def __str__(self) -> str:
-        least = "at least " if self.at_least else ""
-        lines = [
-            f"results  {least}{self.results:,}",
-            f"rows     {self.rows:,} of {self.n_rows:,} were tried, in {self.seconds:.2f} s",
-        ]
-        lines += ["partial  less is retained than was asked for"] if self.partial else []
-        rows = self.sample.to_pylist()
-        lines += [f"sample   {_shown(row)}" for row in rows[:3]]
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +199,3 @@ def _require_answers(query: Query) -> None:
     failure = query.failure
     if failure is not None:
         raise PlanError("the query fails on this history", detail=f"{failure['message']}.")
-
-
-def _shown(row: dict[str, object]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in row.items() if not name.startswith("_"))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millrace.engine.backend import Run
 from millrace.engine.changing import changed
@@ -24,6 +25,7 @@ from millrace.session.backends import backend_for
 from millrace.session.following import Following
 from millrace.session.keeping import require_found_anew
 from millrace.state.fence import Fence
+from millrace.state.order import TIME
 from millrace.state.root import Root
 from millrace.state.run_store import RunStore
 from millrace.time import Clock, WallClock, to_micros
@@ -56,9 +58,11 @@ class OpenRoot:
         """Record changes of the registry, all or none, and let them take effect soon."""
         self.record(list(changes))
 
-    def change_settings(self, changes: Mapping[str, object]) -> None:
+    def change_settings(
+        self, changes: Mapping[str, object] | None = None, /, **more: object
+    ) -> None:
         """Change settings by name, all or none; they hold from the next epoch on."""
-        self.engine.settings = changed(self.engine.settings, changes)
+        self.engine.settings = changed(self.engine.settings, {**(changes or {}), **more})
         if self._run is not None:
             self._run.take_settings()
 
@@ -87,23 +91,31 @@ class OpenRoot:
         """The declared streams, by name."""
         return self.engine.registry.catalog.streams
 
-    def dead_letters(self) -> pa.Table:
-        """Return the rows that could not be read: stream, source, position, reason, raw bytes."""
-        return self._table(DEAD_LETTERS)
+    def dead_letters(self, stream: str | None = None) -> pa.Table:
+        """Return the rows that could not be read: stream, source, position, reason, raw bytes.
+
+        Those of one stream, or of all of them.
+        """
+        found = self._table(DEAD_LETTERS)
+        if stream is None:
+            return found
+        return found.filter(
+            pc.equal(found["stream"], self.engine.registry.catalog.stream(stream).name)
+        )
 
     def late_rows(self, stream: str) -> pa.Table:
         """Return the rows of a stream that came too late, with their source and position."""
         return self._table(late_store(self.engine.registry.catalog.stream(stream)))
 
     def history(self, stream: str) -> pa.Table:
-        """Return the rows of a stream that were in time and are within its retention."""
+        """Return the rows of a stream that were in time and are retained, oldest first."""
         spec = self.engine.registry.catalog.stream(stream)
         if spec.retain is None:
             raise PlanError(
                 f'stream "{stream}" keeps no history',
                 hint='Declare the stream with retain, such as retain="1 hour".',
             )
-        return self._table(rows_store(spec))
+        return self._table(rows_store(spec)).sort_by(TIME)
 
     def statistics(self) -> list[EpochStatistics]:
         """Return the statistics of this session's last epochs, oldest first."""

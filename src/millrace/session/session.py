@@ -39,6 +39,7 @@ from millrace.plan.bind import bind_selection
 from millrace.plan.nodes import Selection
 from millrace.plan.relations import Relation, StreamOf
 from millrace.reading.answers import no_answers
+from millrace.reading.tried import DryRun
 from millrace.schema import Schema, type_named
 from millrace.session.arguments import (
     ids_of,
@@ -50,7 +51,7 @@ from millrace.session.arguments import (
     root_of,
 )
 from millrace.session.declaring import columns_of, declare_stream
-from millrace.session.dry_run import DryRun, Ground, Limits, dry_run
+from millrace.session.dry_run import Ground, Limits, dry_run
 from millrace.session.keeping import Keeping
 from millrace.session.life import Life
 from millrace.session.open_root import OpenRoot
@@ -122,10 +123,15 @@ class Session(OpenRoot):
     ) -> None:
         """Declare a stream and bind it to its source; `StreamSpec` explains the words.
 
+        Columns in the place of a source, such as `"symbol text, ts timestamp"`, are those of a
+        stream whose rows are pushed.
+
         With `json`, rows are decoded from that column of JSON text by `schema`; text that is
         not JSON becomes a dead letter as it is.
         """
         require_not_reserved(name)
+        if isinstance(source, str | Schema):
+            schema, source = source, Pushed()
         spec = StreamSpec(
             name,
             columns_of(self._backend, name, source, schema, json, [partition, *names_of(order)]),

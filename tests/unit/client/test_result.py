@@ -24,7 +24,7 @@ def test_it_is_a_table_in_many_forms() -> None:
     assert pa.table(result).equals(TABLE)
     assert list(result) == result.rows() == TABLE.to_pylist()
     assert result["price"].to_pylist() == [120.0, 8.5]
-    assert (len(result), result.columns, result.cursor) == (2, ["symbol", "price"], "c7")
+    assert (len(result), result.column_names, result.cursor) == (2, ["symbol", "price"], "c7")
     assert repr(result) == "<Result of 2 rows: symbol string, price double>"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -88,8 +90,40 @@ def test_what_is_no_root_and_no_backup_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_gap_among_pushed_files_is_noticed() -> None:
-    names = {f"pushed/s_1/{number:012d}": b"" for number in (3, 4, 6)}
-    keys = {"pushed/s_1/keys/000000000001": b""}
+    names = {f"pushed/s_1/{number:012d}" for number in (3, 4, 6)}
+    keys = {"pushed/s_1/keys/000000000001"}
 
     assert not _gapless(names | keys)
-    assert _gapless({name: b"" for name in names if not name.endswith("6")} | keys)
+    assert _gapless({name for name in names if not name.endswith("6")} | keys)
+
+
+class Emptied:
+    """A target that counts what it is given, and lets the engine delete the rest meanwhile."""
+
+    def __init__(self, pushed: Path) -> None:
+        self._pushed, self.bytes = pushed, Counter[str]()
+
+    def put(self, name: str, data: bytes) -> None:
+        self.bytes[name.partition("/")[0]] += len(data)
+        for file in self._pushed.rglob("*") if name.startswith("pushed") else ():
+            file.unlink()
+
+
+def test_what_waits_for_the_engine_is_copied_file_by_file(tmp_path: Path) -> None:
+    """Whatever becomes of it once the commit is chosen."""
+    with Served(tmp_path / "root") as served:
+        served.sql(STREAM)
+    pushed = tmp_path / "root" / "pushed" / "trades_1"
+    pushed.mkdir(parents=True)
+    for number in range(1, 31):
+        (pushed / f"{number:012d}").write_bytes(b"x" * 1_000_000)
+    target = Emptied(pushed)
+
+    tracemalloc.start()
+    backup(tmp_path / "root", target)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert target.bytes["pushed"] == 30_000_000
+    assert most < 5_000_000
+    assert not list((tmp_path / "root").glob(".backup-*"))

@@ -72,6 +72,7 @@ def bodies(world: World, name: str) -> dict[str, list[Any]]:
         "patch /v1/queries/{query}": [{"state": "paused"}, {"policy": "eager"}],
         "patch /v1/templates/{template}": [{"policy": "eager"}],
         "post /v1/templates/{template}/rows": [[{"sym": "A"}]],
+        "patch /v1/templates/{template}/rows": [[{"_query": world.row, "sym": "A"}]],
         "post /v1/templates/{template}/drop": [{"ids": [world.row]}],
         "post /v1/tables/{table}/rows": [[{"symbol": "A", "most": 1.0}]],
         "patch /v1/tables/{table}/rows": [{"where": "TRUE", "values": {"most": 1.0}}],
@@ -123,6 +124,8 @@ def test_another_tenant_finds_nothing_on_any_route(world: World, who: str) -> No
     assert (mine["state"], mine["owner"]) == ("running", "acme")
     template = world.served.get(f"/v1/templates/{SECRET}_t", world.acme).json()
     assert (template["queries"], template["policy"]) == (1, "lazy")
+    rows = world.served.get(f"/v1/templates/{SECRET}_t/rows", world.acme).json()["rows"]
+    assert [row["sym"] for row in rows] == [SECRET]
     assert world.served.get("/v1/streams/trades", world.acme).json()["retain"] == "1 hour"
     assert world.served.get("/v1/tables/limits/rows", world.acme).json()["rows"] == []
     assert world.served.get("/v1/queries", world.kept_token).status_code == 200

@@ -100,17 +100,17 @@ class Printer:
     def _csv(self, result: Result, *, header: bool) -> None:
         writer = csv.writer(self.output, lineterminator="\n")
         if header:
-            writer.writerow(result.columns)
+            writer.writerow(result.column_names)
         for row in result:
             writer.writerow(["" if value is None else _plain(value) for value in row.values()])
 
     def _lines(self, result: Result, *, header: bool) -> None:
         """Print rows of a table that has no end: columns are as wide as their names ask for."""
         widths = [max(len(name), _WIDTHS.get(str(kind), 12)) for name, kind in
-                  zip(result.columns, result.schema.types, strict=True)]  # fmt: skip
+                  zip(result.column_names, result.schema.types, strict=True)]  # fmt: skip
         rows: Iterable[list[str]] = ([cell(value) for value in row.values()] for row in result)
         right = [_is_number(each) for each in result.schema.types]
-        for line in [*([result.columns] if header else []), *rows]:
+        for line in [*([result.column_names] if header else []), *rows]:
             cells = [
                 each.rjust(width) if to_right else each.ljust(width)
                 for each, width, to_right in zip(line, widths, right, strict=True)

@@ -55,14 +55,19 @@ class Trial(BaseModel):
 
 
 class Tried(BaseModel):
-    """What a query would have answered; `partial` if not all history was there, or was tried."""
+    """What a query would have answered; `partial` if not all history was there, or was tried.
+
+    `less_retained` says that less is retained than was asked for.
+    """
 
     results: int
+    columns: list[ColumnModel]
     sample: list[dict[str, Any]]
     seconds: float
     rows: int
     rows_in_all: int
     partial: bool
+    less_retained: bool
 
 
 class Explained(BaseModel):
@@ -101,7 +106,8 @@ async def explain(query: str, who: Who, service: Served, *, analyze: bool = Fals
 async def dry_run(body: Trial, who: Who, service: Served) -> Tried:
     """Say how many results a query would have given on history, before it is registered."""
     tried = await service.dry_run(who, body.sql, history=body.history)
-    return Tried(**{**tried, "sample": table_json(tried["sample"])["rows"]})
+    sample = table_json(tried["sample"])
+    return Tried(**{**tried, "columns": sample["columns"], "sample": sample["rows"]})
 
 
 @router.post("/v1/explain", responses=responses())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,6 +13,7 @@ from millrace.server.answers_http import FORMS, table_response
 from millrace.server.errors import ErrorBody, responses
 from millrace.server.given_rows import BODY, body_table, given_parameters
 from millrace.server.models import ColumnModel, GivenIds, Ids, Policy
+from millrace.session.template import QUERY
 
 router = APIRouter(prefix="/v1/templates", tags=["templates"])
 
@@ -99,6 +101,31 @@ async def insert(
     if not given.num_rows:
         return Ids(ids=[])
     return Ids(ids=await service.insert_rows(who, template, given, ttl=ttl, missing=missing))
+
+
+@router.patch("/{template}/rows", openapi_extra=BODY,
+              responses=responses(404) | {413: {"model": ErrorBody}})  # fmt: skip
+async def update(request: Request, template: str, who: Who, service: Served) -> Ids:
+    """Give queries, named by the column `_query`, other parameters, all or none.
+
+    Parameters that are not given keep their values.
+    """
+    who.require("writer")
+    described = await service.template(who, template)
+    kinds = {QUERY: "bigint"} | {each["name"]: each["type"] for each in described["parameters"]}
+    given = await body_table(
+        request, service.limits, of_json=lambda rows: given_parameters(rows, _named(rows, kinds))
+    )
+    if not given.num_rows:
+        return Ids(ids=[])
+    done = await service.link.ask("template_update", who, {"template": template}, [given])
+    return Ids(ids=done.body["ids"])
+
+
+def _named(rows: Sequence[Mapping[str, Any]], kinds: dict[str, str]) -> list[tuple[str, str]]:
+    """Return the columns that rows have, of those that there are; all if they have others."""
+    named = {name for row in rows for name in row}
+    return [(name, kind) for name, kind in kinds.items() if name in named or named - {*kinds}]
 
 
 @router.post("/{template}/drop", responses=responses(404))

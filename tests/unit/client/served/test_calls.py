@@ -16,7 +16,9 @@ import pytest
 
 import millrace
 from millrace.client.handles import RemoteQuery, RemoteTemplate
+from millrace.connectors.pushed import Pushed
 from millrace.errors import (
+    AccessError,
     MillraceError,
     NameTakenError,
     PlanError,
@@ -24,6 +26,7 @@ from millrace.errors import (
     UnknownNameError,
 )
 from millrace.lang.errors import LanguageError
+from millrace.plan.relations import Table
 from millrace.testing.server_process import ServerProcess
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -66,7 +69,7 @@ def test_a_query_is_asked_rows_are_pushed_and_answers_are_read(
 
     assert big.results()["price"].to_pylist() == [101, 102]
     assert big.results(last=1)["price"].to_pylist() == [102]
-    assert big.results(last=0).columns == big.results().columns
+    assert big.results(last=0).schema == big.results().schema
     later = NOON + timedelta(seconds=2)
     assert big.results(begin=later)["price"].to_pylist() == [102]
     assert big.results(end=later)["price"].to_pylist() == [101]
@@ -252,9 +255,9 @@ def test_a_query_is_tried_before_it_stands(client: millrace.Client, stream: str)
     tried = client.dry_run(text)
     part = client.dry_run(text, history="1 second")
 
-    assert (tried["results"], tried["rows"], tried["partial"]) == (3, 10, False)
-    assert [row["price"] for row in tried["sample"]] == [7, 8, 9]
-    assert part["results"] < 3
+    assert (tried.results, tried.rows, tried.n_rows, tried.partial) == (3, 10, 10, False)
+    assert tried.sample["price"].to_pylist() == [7, 8, 9]
+    assert part.results < 3
     assert client.query_page(stream)["total"] == 0
     with pytest.raises(MillraceError) as refused:
         client.dry_run(f"SELECT prise FROM {stream}")
@@ -294,15 +297,15 @@ def test_a_stream_retains_its_rows_for_another_while(client: millrace.Client, st
 def test_templates(client: millrace.Client, stream: str) -> None:
     text = f"SELECT symbol, price FROM {stream} WHERE symbol = :sym AND price > :low"
     alert = client.template(name(), text, sym="text", low="double")
-    assert alert.results().columns
+    assert alert.results().column_names
 
     ids = alert.insert({"sym": ["ACME", "BOLT"], "low": [100.0, 12.5]})
     assert alert.insert_missing({"sym": ["ACME", "CRUX"], "low": [100.0, 1.0]})
     until(lambda: len(alert), 3)
 
     assert [row["sym"] for row in alert.rows()] == ["ACME", "BOLT", "CRUX"]
-    assert alert.ids()[:2] == ids
-    assert alert.query(ids[0]).id == ids[0]
+    assert alert.ids()[:2] == ids.to_pylist()
+    assert alert.query(ids[0].as_py()).id == ids[0].as_py()
     alert.delete(ids)
     until(lambda: len(alert), 1)
     assert isinstance(client.standing(alert.name), RemoteTemplate)
@@ -396,6 +399,49 @@ def test_following_ends_soon_after_nothing_has_come(client: millrace.Client, str
 
     assert list(query.changes(timeout=0.3)) == []
     assert 0.3 <= time.monotonic() - began < 5
+
+
+def test_who_runs_a_server_asks_who_is_let_in_and_what_was_done(
+    client: millrace.Client, stream: str
+) -> None:
+    made = client.add_token("writer", tenant="acme", label="for the mill")
+    with millrace.connect(client.url, made["token"]) as tenant:
+        query = tenant.query(f"SELECT price FROM {stream}", name=name())
+    listed = [each for each in client.tokens() if each["id"] == made["id"]]
+    entries = client.audit(last=2)
+    graph = client.plan()
+    client.remove_token(made["id"])
+
+    assert [(each["role"], each["tenant"], each["label"]) for each in listed] == [
+        ("writer", "acme", "for the mill")
+    ]
+    assert "token" not in listed[0]
+    assert [(each["do"], each["tenant"]) for each in entries] == [
+        ("make token", ""),
+        ("add", "acme"),
+    ]
+    assert f"acme/{query.name}" in {node["label"] for node in graph["nodes"]}
+    assert made["id"] not in {each["id"] for each in client.tokens()}
+    with millrace.connect(client.url, made["token"]) as tenant, pytest.raises(AccessError):
+        tenant.audit()
+    with pytest.raises(UnknownNameError):
+        client.remove_token(made["id"])
+
+
+def test_a_plan_that_is_not_text_stays_here(client: millrace.Client) -> None:
+    with pytest.raises(PlanError, match="a plan cannot be sent to a server"):
+        client.query(Table("limits", "l"))
+    with pytest.raises(PlanError, match='stream "s" has no columns'):
+        client.stream("s", Pushed(), time="ts")
+
+
+def test_a_table_whose_first_rows_do_not_fit_is_not_declared(client: millrace.Client) -> None:
+    made = name()
+
+    with pytest.raises(MillraceError):
+        client.table(made, {"symbol": ["ACME", "ACME"]}, key="symbol")
+
+    assert made not in [each["name"] for each in client.tables()]
 
 
 def test_asyncio_does_the_same(server: ServerProcess) -> None:
