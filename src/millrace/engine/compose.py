@@ -20,6 +20,7 @@ from millrace.engine.plan_stores import is_spread
 from millrace.engine.policies import policies_now
 from millrace.engine.progress import Progress, can_begin, earliest, frontier
 from millrace.engine.receipt import BESIDE, Receipt, Written
+from millrace.engine.resting import rest_after
 from millrace.engine.retention import grown, spanned
 from millrace.engine.stores import store_specs
 from millrace.engine.streams import SYSSTREAM
@@ -162,8 +163,8 @@ def _facts(
     return {
         "clock": decision.clock,
         **_spans(manifest, catalog, decision, tallies, marks),
-        **policies_now(manifest, catalog, decision.identity.epoch, marks),
-        **_of_plans(catalog, decision, Progress(marks, progress.earliest)),
+        **policies_now(manifest, catalog, decision, marks),
+        **_of_plans(manifest, catalog, decision, Progress(marks, progress.earliest)),
         "clocks": clocks,
         "watermarks": marks,
         "seen": seen,
@@ -206,13 +207,14 @@ def _spans(
 
 
 def _of_plans(
-    catalog: Catalog, decision: Decision, progress: Progress
-) -> dict[str, dict[str, Any]]:
+    manifest: Manifest, catalog: Catalog, decision: Decision, progress: Progress
+) -> dict[str, Any]:
     """Return up to where plans have come, and what they have seen.
 
     Those that ran are where their streams are complete, and have seen all changes of tables.
     """
     found = _of_families(catalog, decision, progress)
+    began, moved = dict[str, int](), dict[str, int]()
     for name, (qid, begin, begun) in decision.plans.items():
         if qid in decision.suspended or name in decision.births:
             continue
@@ -224,6 +226,7 @@ def _of_plans(
             found["warming"][number] = {each: warming[each] for each in WARMING}
         entered = decision.entered.get(name, decision.identity.epoch)
         found["entered"][number] = entered
+        least = begin
         if begin is None:
             least = earliest(feed, decision, progress.earliest)
             if least is not None and not can_begin(least, reached):
@@ -236,9 +239,14 @@ def _of_plans(
         if not ran and not begun:
             continue
         found["frontiers"][number] = reached if begin is None else max(begin, reached)
+        if ran and least is not None:
+            moved[name] = least
+        if not begun and least is not None:
+            began[name] = least
         if feed.plan is not None and feed.plan.tables:
             found["taken"][number] = catalog.sequence if ran else decision.taken[name]
-    return found
+    rested = rest_after(manifest, catalog, decision, began, moved, progress.marks)
+    return {**found, **rested}
 
 
 def _of_families(
