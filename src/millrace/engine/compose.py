@@ -148,6 +148,8 @@ def _facts(
     clocks, seen = facts.clocks(manifest, catalog), facts.seen(manifest, catalog)
     progress = Progress.of(catalog, decision, tallies)
     marks = {**facts.watermarks(manifest, catalog), **progress.marks}
+    progress = Progress(marks, progress.earliest)
+    plans = _of_plans(catalog, decision, progress)
     still_idle: dict[str, list[str]] = {}
     for name in catalog.streams:
         mine = [each for each in tallies if each.stream == name]
@@ -164,7 +166,8 @@ def _facts(
         "clock": decision.clock,
         **_spans(manifest, catalog, decision, tallies, marks),
         **policies_now(manifest, catalog, decision, marks),
-        **_of_plans(manifest, catalog, decision, Progress(marks, progress.earliest)),
+        **plans,
+        **rest_after(manifest, catalog, decision, progress, plans["frontiers"]),
         "clocks": clocks,
         "watermarks": marks,
         "seen": seen,
@@ -207,14 +210,13 @@ def _spans(
 
 
 def _of_plans(
-    manifest: Manifest, catalog: Catalog, decision: Decision, progress: Progress
-) -> dict[str, Any]:
+    catalog: Catalog, decision: Decision, progress: Progress
+) -> dict[str, dict[str, Any]]:
     """Return up to where plans have come, and what they have seen.
 
     Those that ran are where their streams are complete, and have seen all changes of tables.
     """
     found = _of_families(catalog, decision, progress)
-    began, moved = dict[str, int](), dict[str, int]()
     for name, (qid, begin, begun) in decision.plans.items():
         if qid in decision.suspended or name in decision.births:
             continue
@@ -226,7 +228,6 @@ def _of_plans(
             found["warming"][number] = {each: warming[each] for each in WARMING}
         entered = decision.entered.get(name, decision.identity.epoch)
         found["entered"][number] = entered
-        least = begin
         if begin is None:
             least = earliest(feed, decision, progress.earliest)
             if least is not None and not can_begin(least, reached):
@@ -239,14 +240,9 @@ def _of_plans(
         if not ran and not begun:
             continue
         found["frontiers"][number] = reached if begin is None else max(begin, reached)
-        if ran and least is not None:
-            moved[name] = least
-        if not begun and least is not None:
-            began[name] = least
         if feed.plan is not None and feed.plan.tables:
             found["taken"][number] = catalog.sequence if ran else decision.taken[name]
-    rested = rest_after(manifest, catalog, decision, began, moved, progress.marks)
-    return {**found, **rested}
+    return found
 
 
 def _of_families(

@@ -92,9 +92,7 @@ def merges(
         return ()
     last = manifest.facts.get("statistics", {})
     wanted = {name for name, _ in store_specs(catalog)} - _left(manifest, catalog)
-    wanted -= {
-        store for name in resting for store, _ in state_stores(catalog.feeds[name], catalog)
-    }
+    wanted -= {store for name in resting for store, _ in state_stores(catalog.feeds[name], catalog)}
     stores = {name: each for name, each in manifest.stores.items() if name in wanted}
     total = sum(store.rows for store in stores.values() if not store.queue)
     found = any(map(is_found, stores))
@@ -168,8 +166,8 @@ def abandoned(
 ) -> dict[str, tuple[int, ...]]:
     """Return all that plans remember that do not run: suspended ones begin anew if resumed.
 
-    So does a family that has no queries for a while; those that ran beside one have joined it. Plans
-    that rest make it again when they wake.
+    So does a family that has no queries for a while; those that ran beside one have joined it.
+    Plans that rest make it again when they wake.
     """
     merging = {(merge.store, each.run) for merge in decision.merges for each in merge.inputs}
     drops = {}

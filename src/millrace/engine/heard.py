@@ -59,6 +59,10 @@ class Heard:
         bounds = np.append(bounds[at], len(kept))
         return Heard(take_rows(self.rows, at), self.times[at], self.queries[kept], bounds)
 
+    def since(self, instant: int) -> Heard:
+        """Return what is told from an instant on; there is a row for each query."""
+        return self.where(np.flatnonzero(self.times >= instant))
+
     def by_query(self) -> Heard:
         """Return a row for each query."""
         if self.bounds is None:

@@ -15,8 +15,8 @@ the number of plans, in `marks/<stream>.<born>`.
 
 Of a plan that was registered so both are where it began. One that has told rows of its own before
 goes on doing so until b, which is as much later as its answers depend on what came before; so how
-answers are kept cannot be seen in them. One that is to tell rows of its own again *wakes*: its first
-slab begins as far back, and what it tells of the time before is not heard.
+answers are kept cannot be seen in them. One that is to tell rows of its own again *wakes*: its
+first slab begins as far back, and what it tells of the time before is not heard.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.plan_stores import kept_back, seen_for
-from millrace.engine.progress import Progress
+from millrace.engine.progress import Progress, earliest
 from millrace.engine.retention import grown, horizon_of
 from millrace.engine.streams import StreamSpec
 from millrace.state.manifest import Manifest
@@ -150,29 +150,27 @@ def rest_after(
     manifest: Manifest,
     catalog: Catalog,
     decision: Decision,
-    began: Mapping[str, int],
-    moved: Mapping[str, int],
-    marks: Mapping[str, int],
+    progress: Progress,
+    frontiers: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Return the facts after an epoch.
-
-    `began` says where plans that are there began if they have now, and `moved` where the slabs of
-    those began that have come further.
-    """
+    """Return the facts after an epoch; `frontiers` are where plans have come, by number."""
     if not decision.anew:
         known = any(manifest.facts.get(each) for each in ("anew", "resting", "told_spans"))
         return {"anew": {}, "resting": [], "told_spans": {}} if known else {}
-    spans, found, resting = facts.told_spans(manifest, catalog), {}, []
-    told: dict[str, list[list[int]]] = {}
+    spans, epoch = facts.told_spans(manifest, catalog), decision.identity.epoch
+    found, told, resting = {}, {}, []
     for name, since in decision.anew.items():
-        feed = catalog.feeds[name]
-        if decision.plans[name][0] in decision.suspended:
+        feed, (qid, begin, begun) = catalog.feeds[name], decision.plans[name]
+        if qid in decision.suspended:
             continue
         number = str(feed.number)
-        begin = began.get(name)
-        found[number] = since if begin is None else [begin, begin]
-        if name in decision.resting or (name in decision.waking and name not in moved):
+        reached, first = frontiers.get(number), begin
+        if begin is None:
+            first = earliest(feed, decision, progress.earliest)
+        found[number] = since if reached is None or begun else [first, first]
+        moved = reached is not None and (begin is None or reached > begin)
+        if name in decision.resting or (name in decision.waking and not moved):
             resting.append(feed.number)
-        epoch, least = decision.identity.epoch, moved.get(name)
-        told[number] = grown(spans.get(name, ()), epoch, least, horizon_of(feed, marks))
+        horizon = horizon_of(feed, progress.marks)
+        told[number] = grown(spans.get(name, ()), epoch, first if moved else None, horizon)
     return {"anew": found, "resting": resting, "told_spans": told}

@@ -170,22 +170,32 @@ class Running:
                 needed = NEVER if end is None or store.reach is None else end - store.reach
                 known, _ = kept.get(store.name, (needed, store))
                 kept[store.name] = min(needed, known), store
-            first = earliest(feed, self.decision, progress.earliest)
-            births = None
             if name in self.decision.resting:
                 continue
+            first = earliest(feed, self.decision, progress.earliest)
+            births = None
             if name in self.decision.births:
                 births = births_now(feed, self.decision, progress)
             beside = self._beside(feed, qid, end)
             warming = self._warming(feed)
             if warming is not None and warming.end is not None:
                 end = warming.end
-            taken = self.decision.taken.get(name)
-            wakes = self.decision.waking.get(name)
+            taken, wakes = self.decision.taken.get(name), self.decision.waking.get(name)
             since = Since(qid, begin, begun, first, births, warming, taken, wakes=wakes)
             self._alone(feed, since, end, arrived, moved)
             if beside is not None:
                 self._alone(feed, *beside, arrived, moved)
+        self._keep(kept, arrived, progress, moved)
+        return moved
+
+    def _keep(
+        self,
+        kept: Mapping[str, tuple[int, ElementStore]],
+        arrived: Mapping[str, pa.Table],
+        progress: Progress,
+        moved: Moved,
+    ) -> None:
+        """Store the elements that plans read later, and how far the epoch has brought streams."""
         for name, (needed, store) in kept.items():
             if name in arrived:
                 rows, spec = arrived[name], self.catalog.stream(store.stream)
@@ -194,7 +204,6 @@ class Running:
         if self.keys[0] == 0 and self.hop == 0:
             for name, row in noted_marks(self.catalog, self.decision, progress):
                 moved.add(name, row)
-        return moved
 
     def _warming(self, feed: FeedSpec) -> Warming | None:
         spelt = self.decision.warming.get(feed.name)
@@ -277,9 +286,9 @@ class Running:
         start = since.start
         if start is None or end is None or end <= start:
             return  # nothing new is complete
-        begin, held = start, self.decision.held
-        if since.wakes is not None:  # what it remembered is gone, and is made again of elements
-            begin, held = since.wakes, {}
+        wakes = since.wakes is not None  # what it remembered is gone, and made again of elements
+        begin = start if since.wakes is None else since.wakes
+        held = {} if wakes else self.decision.held
         stores = element_stores(feed, self.catalog) if self.hop == 0 else ()
         past = StoredElements(
             self.root,
@@ -299,7 +308,7 @@ class Running:
             {name: self._elements(feed, name, past, arrived, (since, end)) for name in past.stores},
             self._tables(feed, since, queries, start) if self.hop == 0 else {},
             state,
-            first=not since.begun or since.wakes is not None,
+            first=not since.begun or wakes,
             functions=self.functions,
             past=self._past(feed, since.births, replace(past, held=held)),
             members=self._members(feed, since.births),
@@ -311,8 +320,7 @@ class Running:
         for each in feed.plan.told:
             if self.keys == EVERYTHING or stage_of(each) == self.hop:
                 heard = self._heard(feed, plan.stream(each, run), since.qid, queries)
-                if since.wakes is not None:
-                    heard = heard.where(np.flatnonzero(heard.times >= start))
+                heard = heard.since(start) if wakes else heard
                 for teller, part in self._tellers(feed, heard):
                     self._tell(teller, since, part, each, moved)
         moved.work[feed.number] = run.meter.done

@@ -80,9 +80,7 @@ def kept_answers(  # noqa: PLR0913  a window has as many words as in SQL
         if each.policy == "eager":
             tables += stored_answers(root, manifest, feed, qid, each, times=times, last=last)
         elif feed.plan is not None:
-            parts += plan_answers(
-                root, manifest, feed, qid, each, times=times, functions=functions
-            )
+            parts += plan_answers(root, manifest, feed, qid, each, times=times, functions=functions)
         else:
             read = gathered_answers if each.policy == "lazy" else answers_found_anew
             qids = None if qid is None else np.array([qid], np.uint64)

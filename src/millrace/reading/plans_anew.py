@@ -1,7 +1,7 @@
 """Answers of plans for which nothing is stored: the plan is run over the elements that are kept.
 
-    elements   ├─ as far as it depends on them ─┼─ window ─┤       one slab, of which the window is told
-    marks      epoch 17: up to 410, epoch 18: up to 425, ...       in which epoch each instant was told
+    elements   ├─ as far as it depends on them ─┼─ window ─┤    one slab; the window is told
+    marks      epoch 17: up to 410, epoch 18: up to 425, ...    in which epoch an instant was
 
 A plan that rests (`engine.resting`) has left its elements in the stores that all plans share. They
 carry the epoch in which they came, so it sees what it would have seen, and what it tells in a
@@ -84,7 +84,7 @@ def plan_answers(
                 detail=f"{type(cause).__name__}: {cause}",
                 hint="What a query tells is computed when it is asked; drop it, or ask for less.",
             ) from cause
-        heard = Heard.of_one(told, qid or 0).where(np.flatnonzero(told.times >= low))
+        heard = Heard.of_one(told, qid or 0).since(low)
         epochs = passed.epochs[np.searchsorted(passed.after, heard.times, side="right")]
         yield {**heard.answers(feed.answer, each), EPOCH: pa.array(epochs)}
 

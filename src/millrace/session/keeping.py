@@ -166,7 +166,7 @@ def _found_anew(feed: FeedSpec, retain: int | None, streams: Sequence[StreamSpec
     if feed.plan.parameters is not None or feed.joined:
         raise PlanError(
             f'answers of "{feed.name}" are told by one plan for many queries',
-            detail="Policy \"none\" finds those of a query that is run by itself.",
+            detail='Policy "none" finds those of a query that is run by itself.',
             hint='Take policy "eager", or register the query by itself with policy "none".',
         )
     if feed.plan.tables:
