@@ -167,9 +167,9 @@ class Engine:
         births, besides = Newborn(self.manifest, catalog).decided()
         warming = warmth.decided(plans, births)
         backfill, sliced = self._backfill(catalog, past_rows)
-        running = [catalog.feeds[name].plan for name in plans]
         wanted = self._wanted(catalog)
         resting = rest(self.manifest, catalog, wanted, plans)
+        running = [catalog.feeds[name].plan for name in plans if name not in resting.resting]
         for name in resting.cold:
             if not self._paused(name):
                 wanted[name] = list(dict.fromkeys((*wanted.get(name, ()), "rows")))
