@@ -5,8 +5,8 @@
 
 NoMat evaluates the query over the rows that are retained, PSoup-P reads which rows are its answers
 and applies the window then, PSoup-C reads answers that are rows of their own. Of joins there is no
-PSoup-P: their answers are not rows of a stream. Everything is in process, in files that are mapped. The paper's windows end at 65,536 rows; machines have grown, and
-so have ours.
+PSoup-P: their answers are not rows of a stream. Everything is in process, in files that are mapped.
+The paper's windows end at 65,536 rows; machines have grown, and so have ours.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from bench.psoup_runs import (
     INTERVAL,
     NAMES,
     POLICIES,
-    RETAIN,
     Kind,
     a_session,
     feed,

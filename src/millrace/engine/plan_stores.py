@@ -23,6 +23,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -90,6 +91,7 @@ def kept_back(feed: FeedSpec) -> int:
     return feed.retain + seen_for(feed)
 
 
+@lru_cache(maxsize=100_000)
 def seen_for(feed: FeedSpec) -> int:
     """Return for how long answers depend on an element after its time, where that has an end."""
     assert feed.plan is not None, "only plans read elements"

@@ -143,7 +143,6 @@ def _compiled(
     )
 
 
-@lru_cache(maxsize=10_000)
 def forgets_after(plan: PlanSpec) -> int | None:
     """Return after how long an answer does not depend on what came before, in us; None: never."""
     found = [horizon(each.relation) for each in plan.told]
