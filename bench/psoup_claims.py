@@ -87,7 +87,7 @@ def table_2(found: ByCount, window: int) -> list[Figure]:
 
 def figure_8(lines: Lines) -> list[Figure]:
     """To join when asked is worse than to keep answers, and gets worse with the windows."""
-    asked, kept = lines["NoMat"], lines["answers kept"]
+    asked, kept = lines["NoMat"], lines["PSoup-C"]
     small, large = min(asked), max(asked)
     return [
         at_least_one("Figure 8: NoMat slowest", asked[large] / kept[large], f"{large:,} rows"),

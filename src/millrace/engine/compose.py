@@ -20,6 +20,7 @@ from millrace.engine.plan_stores import is_spread
 from millrace.engine.policies import policies_now
 from millrace.engine.progress import Progress, can_begin, earliest, frontier
 from millrace.engine.receipt import BESIDE, Receipt, Written
+from millrace.engine.resting import rest_after
 from millrace.engine.retention import grown, spanned
 from millrace.engine.stores import store_specs
 from millrace.engine.streams import SYSSTREAM
@@ -147,6 +148,8 @@ def _facts(
     clocks, seen = facts.clocks(manifest, catalog), facts.seen(manifest, catalog)
     progress = Progress.of(catalog, decision, tallies)
     marks = {**facts.watermarks(manifest, catalog), **progress.marks}
+    progress = Progress(marks, progress.earliest)
+    plans = _of_plans(catalog, decision, progress)
     still_idle: dict[str, list[str]] = {}
     for name in catalog.streams:
         mine = [each for each in tallies if each.stream == name]
@@ -162,8 +165,9 @@ def _facts(
     return {
         "clock": decision.clock,
         **_spans(manifest, catalog, decision, tallies, marks),
-        **policies_now(manifest, catalog, decision.identity.epoch, marks),
-        **_of_plans(catalog, decision, Progress(marks, progress.earliest)),
+        **policies_now(manifest, catalog, decision, marks),
+        **plans,
+        **rest_after(manifest, catalog, decision, progress, plans["frontiers"]),
         "clocks": clocks,
         "watermarks": marks,
         "seen": seen,

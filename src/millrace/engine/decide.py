@@ -6,7 +6,7 @@ is repeated by reading it back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from millrace.engine import facts
 from millrace.engine.backfill import needed_since
@@ -18,8 +18,10 @@ from millrace.engine.plan_stores import (
     element_horizons,
     element_stores,
     is_read_by_time,
+    seen_for,
     state_stores,
 )
+from millrace.engine.resting import marks_horizons
 from millrace.engine.retention import retained
 from millrace.engine.settings import Settings
 from millrace.engine.stores import (
@@ -83,12 +85,14 @@ def merges(
     consumed: Consumed,
     *,
     clock: int,
+    resting: Collection[str] = (),
 ) -> tuple[MergeStep, ...]:
-    """Choose what the next epoch merges."""
+    """Choose what the next epoch merges; what plans remember that begin to rest is not."""
     if not settings.merging:
         return ()
     last = manifest.facts.get("statistics", {})
     wanted = {name for name, _ in store_specs(catalog)} - _left(manifest, catalog)
+    wanted -= {store for name in resting for store, _ in state_stores(catalog.feeds[name], catalog)}
     stores = {name: each for name, each in manifest.stores.items() if name in wanted}
     total = sum(store.rows for store in stores.values() if not store.queue)
     found = any(map(is_found, stores))
@@ -112,6 +116,7 @@ def horizons(
     found = {DEAD_LETTERS: clock - keep_rejected}
     frontiers = facts.frontiers(manifest, catalog)
     found |= element_horizons(catalog, frontiers, facts.reaches(manifest, catalog))
+    found |= marks_horizons(catalog, frontiers)
     for name, begin in frontiers.items():
         for store, _ in state_stores(catalog.feeds[name], catalog):
             found[store] = begin
@@ -161,13 +166,15 @@ def abandoned(
 ) -> dict[str, tuple[int, ...]]:
     """Return all that plans remember that do not run: suspended ones begin anew if resumed.
 
-    So does a family that has no queries for a while. Those that ran beside one have joined it.
+    So does a family that has no queries for a while; those that ran beside one have joined it.
+    Plans that rest make it again when they wake.
     """
     merging = {(merge.store, each.run) for merge in decision.merges for each in merge.inputs}
     drops = {}
     for name in catalog.planned:
         feed, stores = catalog.feeds[name], list[tuple[str, StoreSpec]]()
         runs = name in decision.plans and decision.plans[name][0] not in decision.suspended
+        runs &= name not in decision.resting
         if not runs:
             stores += state_stores(feed, catalog)
         if not runs or decision.besides.get(name, {}).get("births") is None:
@@ -223,10 +230,9 @@ def _waiting(manifest: Manifest, catalog: Catalog, stream: str) -> bool:
         if stream not in feed.sources or feed.name not in reached:
             continue
         since = {store: reached[feed.name] for store, _ in state_stores(feed, catalog)}
-        since |= {
-            each.name: reached[feed.name] - (each.reach or 0)
-            for each in element_stores(feed, catalog)
-        }
+        for each in element_stores(feed, catalog):
+            reach = seen_for(feed) if feed.found_anew else each.reach or 0
+            since[each.name] = reached[feed.name] - reach
         for store, begin in since.items():
             runs = manifest.stores[store].runs if store in manifest.stores else ()
             pieces = (piece for run in runs for piece in run.pieces)

@@ -56,7 +56,8 @@ class Decision:
     `warming` how plans catch up with theirs, as `engine.backfill` and `engine.warming` spell it;
     `besides` are queries of families that run beside their plans, as `engine.beside` does. `ranges`
     are those of families' band joins, as `engine.laying` spells them. `memory` is that
-    of `engine.budget`, `narrow` whether joins are narrowed.
+    of `engine.budget`, `narrow` whether joins are narrowed. `anew`, `resting` and `waking` are the
+    plans whose answers are found when they are asked for, as `engine.resting` has them.
     """
 
     identity: Identity
@@ -90,6 +91,9 @@ class Decision:
     warming: dict[str, Any] = field(default_factory=dict)
     besides: dict[str, Any] = field(default_factory=dict)
     ranges: dict[str, Any] = field(default_factory=dict)
+    anew: dict[str, list[int | None]] = field(default_factory=dict)
+    resting: tuple[str, ...] = ()
+    waking: dict[str, int] = field(default_factory=dict)
     hops: int = 0
     unordered: tuple[str, ...] = ()
     probe: bool = False
@@ -134,6 +138,7 @@ class Decision:
                 "identity": Identity(**spelt["identity"]),
                 "suspended": tuple(_each(spelt["suspended"])),
                 "quiet": tuple(spelt.get("quiet", ())),
+                "resting": tuple(spelt.get("resting", ())),
                 "plans": spelt.get("plans", {}),  # the first roots have none
                 "ahead": spelt.get("ahead", {}),
                 "backfill": spelt.get("backfill", {}),

@@ -45,6 +45,7 @@ from millrace.engine.receipt import Receipt
 from millrace.engine.reconsider import reconsidered, without_order
 from millrace.engine.registry import Registry
 from millrace.engine.registry_state import run_by
+from millrace.engine.resting import rest
 from millrace.engine.settings import Settings
 from millrace.engine.statistics import EpochStatistics, measure
 from millrace.engine.supervise import ExecutionError, Supervision
@@ -166,12 +167,20 @@ class Engine:
         births, besides = Newborn(self.manifest, catalog).decided()
         warming = warmth.decided(plans, births)
         backfill, sliced = self._backfill(catalog, past_rows)
-        running = [catalog.feeds[name].plan for name in plans]
+        wanted = self._wanted(catalog)
+        resting = rest(self.manifest, catalog, wanted, plans)
+        running = [catalog.feeds[name].plan for name in plans if name not in resting.resting]
+        for name in resting.cold:
+            if not self._paused(name):
+                wanted[name] = list(dict.fromkeys((*wanted.get(name, ()), "rows")))
         decision = replace(
             decision,
             attempt=len(logged),
             suspended=tuple(facts.suspended(self.manifest, generations)),
-            wanted=self._wanted(catalog),
+            wanted=wanted,
+            anew=resting.anew,
+            resting=resting.resting,
+            waking=resting.waking,
             plans=plans,
             births={name: each.to_json() for name, each in births.items()},
             besides=warmth.beside(besides, warming),
@@ -184,7 +193,15 @@ class Engine:
             taken=facts.taken(self.manifest, catalog),
             earliest=facts.earliest(self.manifest, catalog),
             hops=max((each.hops for each in running if each is not None), default=0),
-            merges=merges(self.manifest, catalog, settings, fences, consumed, clock=clock),
+            merges=merges(
+                self.manifest,
+                catalog,
+                settings,
+                fences,
+                consumed,
+                clock=clock,
+                resting=resting.resting,
+            ),
         )
         return self._log(without_failed(decision, self.root, catalog)), catalog
 

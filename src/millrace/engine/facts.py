@@ -11,6 +11,9 @@ taken        number of a feed -> the last change of the registry whose tables it
 earliest     number of a feed -> the least time of what waits for a plan that has not begun, us
 births       number of a feed -> which queries of its family began together, and what they have seen
 policies     number of a feed -> how its answers were kept, as `engine.policies` has it
+anew         number of a feed -> since when answers can be found anew, as `engine.resting` has it
+resting      the numbers of feeds whose plans remember nothing
+told_spans   number of a feed -> as `spans`, of the slabs of plans whose answers are found anew
 spans        stream -> the least times of epochs, by which readers know whether they missed rows
 catalog      the file of the catalog that the epoch ran under
 backfills    stream -> cohorts of queries that are catching up with it, as `engine.backfill` has it
@@ -101,6 +104,16 @@ def ranges(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:
 def warming(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:
     """Return how plans catch up with history, as `engine.warming` spells it."""
     return _of_plans("warming", manifest, catalog)
+
+
+def anew(manifest: Manifest, catalog: Catalog) -> dict[str, list[int | None]]:
+    """Return since when answers of plans can be found anew, as `engine.resting` spells it."""
+    return _of_plans("anew", manifest, catalog)
+
+
+def told_spans(manifest: Manifest, catalog: Catalog) -> dict[str, list[list[int]]]:
+    """Return where the slabs of such plans began, by epochs."""
+    return _of_plans("told_spans", manifest, catalog)
 
 
 def besides(manifest: Manifest, catalog: Catalog) -> dict[str, Any]:

@@ -135,6 +135,11 @@ class FeedSpec:
         """All policies that it has, or has had."""
         return frozenset((*self.former, self.policy))
 
+    @property
+    def found_anew(self) -> bool:
+        """Whether its answers, or some of before, are found by running its plan over the past."""
+        return self.plan is not None and self.retain is not None and "none" in self.policies
+
     def with_policy(self, policy: Policy) -> Self:
         """Return it with another policy."""
         former = self.former if self.policy in self.former else (*self.former, self.policy)

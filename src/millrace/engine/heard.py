@@ -14,10 +14,13 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.types import is_binary
 
+from millrace.engine.plans import CHANGE
+from millrace.engine.stores import BACKFILL
 from millrace.kernels.arrays import Hashes, Ints
 from millrace.operators.query_sets import packed, rows_of_ids, unpacked
 from millrace.operators.relational.slab import Elements
 from millrace.operators.relational.timed import take_rows
+from millrace.plan.relations import StreamOf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +59,10 @@ class Heard:
         bounds = np.append(bounds[at], len(kept))
         return Heard(take_rows(self.rows, at), self.times[at], self.queries[kept], bounds)
 
+    def since(self, instant: int) -> Heard:
+        """Return what is told from an instant on; there is a row for each query."""
+        return self.where(np.flatnonzero(self.times >= instant))
+
     def by_query(self) -> Heard:
         """Return a row for each query."""
         if self.bounds is None:
@@ -76,7 +83,34 @@ class Heard:
         """The keys under which rows are stored: the query, or nothing for a set of them."""
         return self.queries if self.bounds is None else np.zeros(len(self.times), np.uint64)
 
+    def answers(
+        self, answer: pa.Schema, told: StreamOf, past: Ints | int | None = None
+    ) -> dict[str, pa.Array]:
+        """Return what is heard of a stream as answers are stored, column by column.
+
+        Those are about history that are before the instants `past`, if a feed sees history.
+        """
+        n_rows = len(self.times)
+        columns = {
+            "_key": pa.array(self.keys),
+            "_time": pa.array(self.times),
+            "_late": pa.array(np.zeros(n_rows, np.bool_)),
+        }
+        if past is not None:
+            columns[BACKFILL] = pa.array(self.times < past)
+        if CHANGE in answer.names:
+            sign = -1 if told.kind == "dstream" else 1
+            columns[CHANGE] = pa.array(np.full(n_rows, sign, np.int32))
+        for column, wanted in zip(self.rows.columns, shown_fields(answer), strict=True):
+            columns[wanted.name] = column.cast(wanted.type)
+        return columns
+
     def sets(self) -> pa.Array:
         """Return the sets of queries, as a column."""
         assert self.bounds is not None, "it is of sets"
         return packed(self.queries, self.bounds)
+
+
+def shown_fields(answer: pa.Schema) -> list[pa.Field]:
+    """Return the columns of answers that the plan computes."""
+    return [each for each in answer if each.name != CHANGE]

@@ -6,7 +6,7 @@
 Elements are stored by the column that decides about their shard, for all plans that spread the
 stream so. Their order is by key and then by time if they are looked for by keys; else by bucket and
 time. What has come ahead of time waits there, and what has been seen stays for as long as the
-widest window reads it again.
+widest window reads it again, or answers are found anew of it (`engine.resting`).
 
     _key   _time   _epoch                   columns of the stream, but for its time
     hash           in which it has come
@@ -23,12 +23,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 from millrace.engine.laying import constant_ranges
-from millrace.engine.plans import compiled
+from millrace.engine.plans import compiled, forgets_after
 from millrace.operators.relational.events import DUE
 from millrace.operators.relational.state import state_schema
 from millrace.plan.bands import Laid
@@ -79,7 +80,24 @@ def element_stores(feed: FeedSpec, catalog: Catalog) -> Iterator[ElementStore]:
         by = (column or "") if laid is None else f"{laid.column}{_ranges(feed, laid)}"
         store = f"elements/{name}.{spec.born}/{by}.{order}"
         reach = plan.rereading.reaches.get(name, 0)
+        if feed.found_anew and reach is not None:
+            reach = max(reach, kept_back(feed))
         yield ElementStore(store, name, column, order, reach, laid, feed.name)
+
+
+def kept_back(feed: FeedSpec) -> int:
+    """Return how far back elements are kept of which answers are found anew."""
+    assert feed.retain is not None, "answers that are found anew are retained for some time"
+    return feed.retain + seen_for(feed)
+
+
+@lru_cache(maxsize=100_000)
+def seen_for(feed: FeedSpec) -> int:
+    """Return for how long answers depend on an element after its time, where that has an end."""
+    assert feed.plan is not None, "only plans read elements"
+    found = forgets_after(feed.plan)
+    assert found is not None, "answers of a plan that never forgets are not found anew"
+    return found
 
 
 def _ranges(feed: FeedSpec, laid: Laid) -> str:

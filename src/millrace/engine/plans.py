@@ -16,6 +16,7 @@ from millrace.engine.parameters import parameter_schema
 from millrace.operators.relational.plan import Plan
 from millrace.plan.bands import Laid, laid_declared
 from millrace.plan.declared import Declared
+from millrace.plan.family_bounds import horizon
 from millrace.plan.joining import Sharing
 from millrace.plan.levels import family_declared
 from millrace.plan.panes import PaneWay
@@ -140,6 +141,13 @@ def _compiled(
         sharing=plan.sharing,
         panes=plan.panes,
     )
+
+
+def forgets_after(plan: PlanSpec) -> int | None:
+    """Return after how long an answer does not depend on what came before, in us; None: never."""
+    found = [horizon(each.relation) for each in plan.told]
+    known = [each for each in found if each is not None]
+    return max(known) if len(known) == len(found) else None
 
 
 @lru_cache(maxsize=10_000)

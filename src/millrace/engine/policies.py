@@ -3,7 +3,8 @@
     epochs   0 … 17   18 … 40   41 …
     policy   lazy     eager     none
 
-An epoch keeps answers in one way: that of the catalog that it runs under. What was kept before
+An epoch keeps answers in one way: that of the catalog that it runs under, or the one before while
+a plan is not far enough to be found anew (`engine.resting`). What was kept before
 stays where it is for as long as it is retained, so the facts of a manifest say which *stretch* of
 epochs was kept how, and a reader takes of each what is its own. A stretch is forgotten when its
 newest row has expired. Of a feed whose policy never changed nothing is said.
@@ -16,7 +17,9 @@ from typing import Any, NamedTuple
 
 from millrace.engine import facts
 from millrace.engine.catalog import Catalog
+from millrace.engine.decision import Clocks, Decision
 from millrace.engine.feeds import FeedSpec, Policy
+from millrace.engine.resting import cold_plans
 from millrace.engine.retention import horizon_of
 from millrace.engine.tally import NEVER
 from millrace.state.manifest import Manifest
@@ -46,22 +49,29 @@ def stretches(manifest: Manifest, feed: FeedSpec, first: int = 0) -> tuple[Stret
 
 
 def policies_now(
-    manifest: Manifest, catalog: Catalog, epoch: int, marks: Mapping[str, int]
+    manifest: Manifest, catalog: Catalog, decision: Decision, marks: Mapping[str, int]
 ) -> dict[str, Any]:
     """Return the fact after an epoch: policy, first epoch and newest time of each stretch."""
     known = manifest.facts.get("policies", {})
     if not catalog.varied:
         return {"policies": {}} if known else {}
-    clocks = facts.clocks(manifest, catalog)
+    clocks, cold = facts.clocks(manifest, catalog), cold_plans(decision)
     found = {}
     for name in catalog.varied:
         feed, number = catalog.feeds[name], str(catalog.feeds[name].number)
         told = [list(each) for each in known.get(number, [[feed.first_policy, 0, None]])]
-        if told[-1][0] != feed.policy:
-            told[-1][2] = max(clocks.get(feed.stream, {}).values(), default=NEVER)
-            told.append([feed.policy, epoch, None])
+        if told[-1][0] != feed.policy and name not in cold:
+            told[-1][2] = _newest(feed, clocks, marks)
+            told.append([feed.policy, decision.identity.epoch, None])
         horizon = horizon_of(feed, marks)
         found[number] = [
             each for each in told if each[2] is None or horizon is None or each[2] >= horizon
         ]
     return {"policies": found}
+
+
+def _newest(feed: FeedSpec, clocks: Clocks, marks: Mapping[str, int]) -> int:
+    """Return a time that no answer of before is later than: plans tell what goes when time does."""
+    seen = [time for stream in feed.sources for time in clocks.get(stream, {}).values()]
+    passed = [] if feed.plan is None else [marks.get(stream, NEVER) for stream in feed.sources]
+    return max([*seen, *passed], default=NEVER)

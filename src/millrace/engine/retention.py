@@ -113,7 +113,7 @@ def _collected(catalog: Catalog) -> _Retentions:
         for policy in feed.policies
     }
     anew = {feed.stream for feed in map(catalog.feeds.__getitem__, catalog.retained)
-            if feed.policy == "none"}  # fmt: skip
+            if feed.plan is None and feed.policy == "none"}  # fmt: skip
     rows: dict[str, Retained] = {}
     for stream in {stream for stream, _, policy in kinds if policy != "eager"}:
         mine = [(retain, policy) for each, retain, policy in kinds if each == stream]

@@ -31,7 +31,7 @@ from millrace.engine.catalog import Catalog
 from millrace.engine.decision import Decision
 from millrace.engine.elements import StoredElements, as_elements, stored, with_epoch
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.heard import Heard
+from millrace.engine.heard import Heard, shown_fields
 from millrace.engine.laying import ranges_of
 from millrace.engine.left_out import code_of, culprits, left_out
 from millrace.engine.members import Marked, StandingMembers, marked
@@ -42,10 +42,11 @@ from millrace.engine.plan_stores import (
     element_stores,
     state_prefix,
 )
-from millrace.engine.plans import CHANGE, compiled, ordered_sources
+from millrace.engine.plans import compiled, ordered_sources
 from millrace.engine.progress import Progress, earliest, frontier
+from millrace.engine.resting import noted_marks
 from millrace.engine.run_state import RunState
-from millrace.engine.stores import BACKFILL, answer_store
+from millrace.engine.stores import answer_store
 from millrace.engine.table_changes import changes_at
 from millrace.engine.tally import Failure
 from millrace.engine.warming import Warming, past_rows
@@ -124,7 +125,8 @@ class Since:
     A new plan begins where its streams are complete when it is registered; if one of them has had
     no row yet, with the first rows. `warming` is how it catches up with history, `taken` the last
     change of the registry whose tables it has seen. What runs `beside` a family's plan has stores
-    of its own, until it `joins` that.
+    of its own, until it `joins` that. One that has rested begins its slab as far back as `wakes`
+    says, and is heard from `begin` on.
     """
 
     qid: int
@@ -136,6 +138,7 @@ class Since:
     taken: int | None = None
     beside: bool = False
     joins: bool = False
+    wakes: int | None = None
 
     @property
     def start(self) -> int | None:
@@ -170,6 +173,8 @@ class Running:
                 needed = NEVER if end is None or store.reach is None else end - store.reach
                 known, _ = kept.get(store.name, (needed, store))
                 kept[store.name] = min(needed, known), store
+            if name in self.decision.resting:
+                continue
             first = earliest(feed, self.decision, progress.earliest)
             births = None
             if name in self.decision.births:
@@ -178,17 +183,30 @@ class Running:
             warming = self._warming(feed)
             if warming is not None and warming.end is not None:
                 end = warming.end
-            taken = self.decision.taken.get(name)
-            since = Since(qid, begin, begun, first, births, warming, taken)
+            taken, wakes = self.decision.taken.get(name), self.decision.waking.get(name)
+            since = Since(qid, begin, begun, first, births, warming, taken, wakes=wakes)
             self._alone(feed, since, end, arrived, moved)
             if beside is not None:
                 self._alone(feed, *beside, arrived, moved)
+        self._keep(kept, arrived, progress, moved)
+        return moved
+
+    def _keep(
+        self,
+        kept: Mapping[str, tuple[int, ElementStore]],
+        arrived: Mapping[str, pa.Table],
+        progress: Progress,
+        moved: Moved,
+    ) -> None:
+        """Store the elements that plans read later, and how far the epoch has brought streams."""
         for name, (needed, store) in kept.items():
             if name in arrived:
                 rows, spec = arrived[name], self.catalog.stream(store.stream)
                 rows = rows.filter(pa.array(rows.column("_time").to_numpy() >= needed))
                 moved.add(name, stored(rows, spec, store.laid, self.decision.identity.epoch))
-        return moved
+        if self.keys[0] == 0 and self.hop == 0:
+            for name, row in noted_marks(self.catalog, self.decision, progress):
+                moved.add(name, row)
 
     def _warming(self, feed: FeedSpec) -> Warming | None:
         spelt = self.decision.warming.get(feed.name)
@@ -271,6 +289,9 @@ class Running:
         start = since.start
         if start is None or end is None or end <= start:
             return  # nothing new is complete
+        wakes = since.wakes is not None  # what it remembered is gone, and made again of elements
+        begin = start if since.wakes is None else since.wakes
+        held = {} if wakes else self.decision.held
         stores = element_stores(feed, self.catalog) if self.hop == 0 else ()
         past = StoredElements(
             self.root,
@@ -279,20 +300,20 @@ class Running:
             {each.stream: each for each in stores},
             self._keys(feed),
             self.decision.entered.get(feed.name, self.decision.identity.epoch),
-            start,
+            begin,
         )
         prefix = beside_prefix(feed) if since.beside else state_prefix(feed)
-        state = RunState(self.root, self.decision.held, prefix, self._keys(feed))
+        state = RunState(self.root, held, prefix, self._keys(feed))
         queries = self._queries(feed, since.births, start)
         slab = Slab(
-            start,
+            begin,
             end,
             {name: self._elements(feed, name, past, arrived, (since, end)) for name in past.stores},
             self._tables(feed, since, queries, start) if self.hop == 0 else {},
             state,
-            first=not since.begun,
+            first=not since.begun or wakes,
             functions=self.functions,
-            past=self._past(feed, since.births, past),
+            past=self._past(feed, since.births, replace(past, held=held)),
             members=self._members(feed, since.births),
             narrow=self.decision.narrow,
         )
@@ -302,6 +323,7 @@ class Running:
         for each in feed.plan.told:
             if self.keys == EVERYTHING or stage_of(each) == self.hop:
                 heard = self._heard(feed, plan.stream(each, run), since.qid, queries)
+                heard = heard.since(start) if wakes else heard
                 for teller, part in self._tellers(feed, heard):
                     self._tell(teller, since, part, each, moved)
         moved.work[feed.number] = run.meter.done
@@ -427,7 +449,7 @@ class Running:
         if feed.kind == "family":  # each of its queries may have been suspended by itself
             others = (*others, *self.decision.suspended)
         silent = np.concatenate((gone(queries), np.array(others, np.int64)))
-        heard = Heard.of_family(told, len([*_shown(feed.answer)]), silent)
+        heard = Heard.of_family(told, len(shown_fields(feed.answer)), silent)
         return heard if feed.stores_sets else heard.by_query()
 
     def _tellers(self, feed: FeedSpec, heard: Heard) -> Iterator[tuple[FeedSpec, Heard]]:
@@ -444,29 +466,14 @@ class Running:
         self, feed: FeedSpec, since: Since, heard: Heard, told: StreamOf, moved: Moved
     ) -> None:
         """Make answers of what a plan tells."""
-        n_rows = len(heard.times)
-        columns = [
-            pa.array(heard.keys),
-            pa.array(heard.times),
-            pa.array(np.zeros(n_rows, np.bool_)),
-        ]
-        marked = [] if feed.history is None else [BACKFILL]
-        if marked:
-            columns.append(pa.array(heard.times < self._marks(feed, since, heard.keys)))
-        if CHANGE in feed.answer.names:
-            sign = -1 if told.kind == "dstream" else 1
-            columns.append(pa.array(np.full(n_rows, sign, np.int32)))
-        columns += [
-            column.cast(wanted.type)
-            for column, wanted in zip(heard.rows.columns, _shown(feed.answer), strict=True)
-        ]
-        names = ["_key", "_time", "_late", *marked, *feed.answer.names]
+        past = None if feed.history is None else self._marks(feed, since, heard.keys)
+        columns = heard.answers(feed.answer, told, past)
         moved.count(feed.name, len(heard.queries))
         wanted = self.decision.wanted.get(feed.name, ())
         if feed.stores_sets and wanted:
-            columns, names = [*columns, heard.sets()], [*names, SETS]
+            columns[SETS] = heard.sets()
         if "rows" in wanted or (feed.stores_sets and "sets" in wanted):
-            moved.add(answer_store(feed, "rows"), pa.Table.from_arrays(columns, names=names))
+            moved.add(answer_store(feed, "rows"), pa.table(columns))
 
     def _marks(self, feed: FeedSpec, since: Since, keys: Hashes) -> Ints | int:
         """Return before which instant answers are about history, of all or each of some queries."""
@@ -477,7 +484,3 @@ class Running:
             return since.warming.birth
         files, types = self.catalog.table_files[feed.name], feed.plan.parameter_types
         return since.births.marks_of(keys, self.root, files, types)
-
-
-def _shown(answer: pa.Schema) -> Iterator[pa.Field]:
-    return (each for each in answer if each.name != CHANGE)

@@ -15,6 +15,7 @@ from millrace.connectors.sinks.sink import FANOUTS, FanOut
 from millrace.engine.catalog import Catalog
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.plan_stores import plan_stores
+from millrace.engine.resting import marks_stores
 from millrace.engine.retention import retained
 from millrace.engine.streams import StreamSpec
 from millrace.operators.query_sets import SETS
@@ -124,6 +125,7 @@ def store_specs(catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
         yield from store_specs_of(feed)
     for feed in catalog.plans():
         yield from plan_stores(feed, catalog)
+    yield from marks_stores(catalog)
 
 
 @lru_cache(maxsize=100_000)

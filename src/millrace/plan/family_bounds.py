@@ -51,7 +51,7 @@ def _horizon_of_window(node: Windowed) -> int | None:
         return None
     if window.kind != "range" or window.since is not None:
         return None
-    return before + size + 1 + slide
+    return before + size + 1 + slide + window.lag
 
 
 def remembered_rows(plan: Relation | Stream) -> Iterator[str]:

@@ -20,6 +20,7 @@ from millrace.operators.select import Function
 from millrace.reading.asking import standing_ids
 from millrace.reading.found_anew import answers_found_anew
 from millrace.reading.gathered import Answers, gathered_answers
+from millrace.reading.plans_anew import plan_answers
 from millrace.reading.room import Room, Wanted, certain_rows
 from millrace.reading.window import Instant, times_of
 from millrace.state.manifest import Manifest, Run, StoreState
@@ -86,6 +87,8 @@ def kept_answers(  # noqa: PLR0913  a window has as many words as in SQL
         each = whole._replace(stop=min(whole.stop, stop))
         if each.policy == "eager":
             tables += stored_answers(root, manifest, feed, qid, each, wanted)
+        elif feed.plan is not None:
+            parts += plan_answers(root, manifest, feed, qid, each, wanted, functions)
         else:
             read = gathered_answers if each.policy == "lazy" else answers_found_anew
             qids = None if qid is None else np.array([qid], np.uint64)

@@ -13,7 +13,7 @@ from itertools import chain
 import pyarrow as pa
 
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.policies import LAST_EPOCH
+from millrace.engine.policies import LAST_EPOCH, stretches
 from millrace.engine.retention import horizon_of, last_expired
 from millrace.engine.stores import answer_store
 from millrace.errors import LostAnswersError, PlanError
@@ -63,8 +63,16 @@ def oldest_cursor(manifest: Manifest, feed: FeedSpec) -> int:
         spans = [manifest.facts.get(kind, {}).get(feed.stream, ()) for kind in kinds]
         gone = last_expired(chain.from_iterable(spans), horizon)
         return -1 if gone is None else gone
+    gone = None
+    if feed.found_anew:
+        horizon = horizon_of(feed, manifest.facts.get("watermarks", {}))
+        spans = manifest.facts.get("told_spans", {}).get(str(feed.number), ())
+        gone = last_expired(spans, horizon)
     state = manifest.stores.get(answer_store(feed, "rows"))
-    return -1 if state is None else state.dropped_epoch
+    dropped = -1
+    if state is not None and {"eager"} & {each.policy for each in stretches(manifest, feed)}:
+        dropped = state.dropped_epoch
+    return dropped if gone is None else max(dropped, gone)
 
 
 def require_cursor(manifest: Manifest, feed: FeedSpec, after: int) -> None:

@@ -346,7 +346,7 @@ def _feed(drawn: Graph, feed: FeedSpec, results: Mapping[str, float]) -> str:
         rate=results.get(feed.name, 0.0),
         keeps=feed.keep if feed.retain is None else None,
         kept_for=None if feed.retain is None else print_duration(feed.retain),
-        policy=None if feed.retain is None or feed.plan is not None else feed.policy,
+        policy=None if feed.retain is None or feed.joined or feed.runs_queries else feed.policy,
         text=feed.text,
         query=feed.name,
         feed_kind=feed.kind,

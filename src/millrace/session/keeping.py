@@ -6,10 +6,13 @@ a feed was made holds for all its queries.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from millrace.engine.feeds import POLICIES, FeedSpec, Policy
+from millrace.engine.plan_stores import kept_back
+from millrace.engine.plans import forgets_after
 from millrace.engine.policies import stretches
 from millrace.engine.streams import StreamSpec
 from millrace.errors import PlanError
@@ -62,17 +65,26 @@ class Keeping:
             return {"keep": default if self.keep is None else self.keep}
         return {"keep": 0, "retain": retain, "policy": self.policy or "lazy"}
 
-    def of_plan(self, default: int) -> dict[str, Any]:
-        """Return what a feed with a plan keeps: its answers are no rows of a stream."""
-        if self.policy not in (None, "eager"):
+    def of_plan(
+        self, default: int, feed: FeedSpec, streams: Sequence[StreamSpec]
+    ) -> dict[str, Any]:
+        """Return what a feed with a plan over some streams keeps.
+
+        Its answers are no rows of a stream: they are rows of their own, or found anew.
+        """
+        if self.policy == "lazy":
             raise PlanError(
-                f'policy "{self.policy}" is for selections of one stream',
-                detail="What windows, joins and aggregates tell is stored as rows of its own.",
-                hint='Leave the policy out, or take "eager".',
+                'policy "lazy" is for selections of one stream',
+                detail="It stores which rows of the stream are answers. What windows, joins and "
+                "aggregates tell is not rows of a stream.",
+                hint='Leave the policy out, or take "eager" or "none".',
             )
-        if self.retain is None:
+        retain = self.retain
+        if self.policy == "none":
+            retain = _found_anew(feed, retain, streams)
+        if retain is None:
             return {"keep": default if self.keep is None else self.keep}
-        return {"keep": 0, "retain": self.retain, "policy": "eager"}
+        return {"keep": 0, "retain": retain, "policy": self.policy or "eager"}
 
     def require_same(self, feed: FeedSpec) -> None:
         """Refuse another retention or policy than a feed was made with.
@@ -102,7 +114,7 @@ def set_policy(session: Session, feed: FeedSpec, policy: str) -> None:
         )
     asked = Keeping.asked(None, feed.retain, policy)
     if feed.plan is not None:
-        asked.of_plan(0)
+        asked.of_plan(0, feed, [session.streams[each] for each in feed.sources])
     else:
         asked.of_selection(0, session.streams[feed.stream])
     Life(feed.history).require_policy(policy)
@@ -114,15 +126,19 @@ def require_found_anew(session: OpenRoot, stream: str, retain: int) -> None:
     """Refuse to keep rows for less time than answers are to be found among them."""
     engine = session.engine
     for feed in engine.registry.catalog.feeds.values():
-        if feed.stream != stream or feed.retain is None or feed.retain <= retain:
+        if stream not in feed.sources or feed.retain is None:
+            continue
+        needed = kept_back(feed) if feed.found_anew else feed.retain
+        if needed <= retain:
             continue
         kept = stretches(engine.manifest, feed)
         if "none" in (feed.policy, *(each.policy for each in kept)):
+            other = "lazy" if feed.plan is None else "eager"
             raise PlanError(
                 f'answers of "{feed.name}" are found anew in rows of stream "{stream}"',
-                detail=f"They are retained for {print_duration(feed.retain)}, and the rows would "
-                f"be for {print_duration(retain)}.",
-                hint='Give it policy "lazy", and ask again when what was answered has expired.',
+                detail=f"They need those of {print_duration(needed)}, and the rows would "
+                f"be retained for {print_duration(retain)}.",
+                hint=f'Give it policy "{other}", and ask again when what was answered has expired.',
             )
 
 
@@ -142,6 +158,43 @@ def kept_lines(feed: FeedSpec) -> list[str]:
 
 def _spelt(micros: int | None) -> str | None:
     return None if micros is None else print_duration(micros)
+
+
+def _found_anew(feed: FeedSpec, retain: int | None, streams: Sequence[StreamSpec]) -> int:
+    """Return for how long answers are found anew by a plan; refuse what is not kept for as long."""
+    assert feed.plan is not None, "others are selections"
+    if feed.plan.parameters is not None or feed.joined:
+        raise PlanError(
+            f'answers of "{feed.name}" are told by one plan for many queries',
+            detail='Policy "none" finds those of a query that is run by itself.',
+            hint='Take policy "eager", or register the query by itself with policy "none".',
+        )
+    if feed.plan.tables:
+        raise PlanError(
+            f'answers found anew need what table "{feed.plan.tables[0]}" held then',
+            detail="Of a table it is known what it holds now.",
+            hint='Take policy "eager".',
+        )
+    seen = forgets_after(feed.plan)
+    if seen is None:
+        raise PlanError(
+            f'answers of "{feed.name}" depend on all that ever came',
+            detail="A window of rows, or one without an end, does not say for how long rows count.",
+            hint='Give its windows a length, such as [RANGE 1 HOUR], or take policy "eager".',
+        )
+    kept = [each.retain for each in streams if each.retain is not None]
+    asked = min(kept, default=0) - seen if retain is None else retain
+    for each in streams:
+        if each.retain is None or asked <= 0 or asked + seen > each.retain:
+            rows = "no rows" if each.retain is None else f"rows for {print_duration(each.retain)}"
+            needed = seen if asked <= 0 else asked + seen
+            raise PlanError(
+                f'answers found anew need the rows of stream "{each.name}"',
+                detail=f"It retains {rows}. Needed are those of {print_duration(needed)}: as long "
+                "as answers are asked for, and as long before as they depend on.",
+                hint='Declare the stream with a longer retention, or take policy "eager".',
+            )
+    return asked
 
 
 def _require_history(stream: StreamSpec, retain: int | None) -> None:

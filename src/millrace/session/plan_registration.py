@@ -67,13 +67,15 @@ class PlanRegistration:
     def _kin(self, name: str) -> Kin | None:
         """Return the query as one of a family, if it may run with others at all."""
         alone = self._session.engine.settings.families == "never"
-        alone |= self._life.history is not None
+        alone |= self._life.history is not None or self._keeping.policy == "none"
         return None if alone else kin_of(self._plan, name, self._session)
 
     def _is(self, known: FeedSpec) -> bool:
         """Say whether a feed is that of this very query."""
         if not known.joined:
             alone = self._lived(self._alone(known.name))
+            if known.former and self._keeping.policy in (None, known.policy, known.first_policy):
+                known = replace(known, policy=alone.policy, former=())
             return replace(known, number=0, expires=alone.expires, family="") == alone
         kin = is_of(known.family, self._plan, known.name, self._session)
         if kin is None or self._life.history is not None:
@@ -130,7 +132,9 @@ class PlanRegistration:
 
     def _lived(self, feed: FeedSpec) -> FeedSpec:
         """Say what is kept of the answers, how far back the query sees, and when it ends."""
-        kept = replace(feed, **self._keeping.of_plan(KEPT_ROWS))
+        streams = [self._catalog.stream(each) for each in feed.sources]
+        kept = replace(feed, **self._keeping.of_plan(KEPT_ROWS, feed, streams))
+        self._life.require_policy(kept.policy)
         return lived(self._session, kept, self._life)
 
 

@@ -228,7 +228,8 @@ class Registration:
                 historic=life.history is not None,
                 parameters=parameters,
             )
-            feed = replace(feed, **keeping.of_plan(0))
+            streams = [self._catalog.stream(each) for each in feed.sources]
+            feed = replace(feed, **keeping.of_plan(0, feed, streams))
             selection = nothing(feed)
             used = set(parameters_in(bound.plan if isinstance(bound, BoundRelation) else bound))
         life.require_policy(feed.policy)

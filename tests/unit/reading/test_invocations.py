@@ -146,7 +146,7 @@ class World:
         outcome = self.outcome()
         for name, query in self.queries.items():
             words, begin, end = self.window()
-            expected = invoked(outcome, name, "s", self.retained[name], begin, end)
+            expected = invoked(outcome, name, ["s"], self.retained[name], begin, end)
             found = query.results(begin=words["begin"], end=words["end"])
             assert bag(found) == sorted(map(repr, expected)), (name, words)
             self.check_cursor(outcome, name, self.random.randrange(-1, len(self.epochs)))
@@ -161,7 +161,7 @@ class World:
         stood = self.asked[name].first
         if stood > engine.manifest.epoch:
             return
-        horizon = horizon_of(outcome, "s", self.retained[name])
+        horizon = horizon_of(outcome, ["s"], self.retained[name])
         rows = outcome.answers.get("rows", [])
         missed = oldest_cursor([each for each in rows if each[0] >= stood], horizon)
         arguments = engine.root, engine.manifest, query.feed, query.id
@@ -173,7 +173,7 @@ class World:
             assert told.value.oldest == oldest
             after = oldest
         table, cursor = changed.changes(*arguments, after)
-        everything = invoked(outcome, name, "s", self.retained[name], Edge(), Edge())
+        everything = invoked(outcome, name, ["s"], self.retained[name], Edge(), Edge())
         assert bag(table) == sorted(repr(each) for each in everything if each[0] > after)
         assert cursor == engine.manifest.epoch
         together = changes_of(engine.root, engine.manifest, [(query.feed, query.id)], after)
