@@ -8,7 +8,7 @@ size, for as long as queries are the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -16,13 +16,13 @@ import numpy as np
 from millrace.kernels.arrays import Floats
 from millrace.kernels.lineage import WORD
 from millrace.operators.joining.finding import Finding, Probe
-from millrace.operators.joining.pairing import WINDOWS, Pairing
+from millrace.operators.joining.pairing import Pairing
 from millrace.operators.joining.prepared import Prepared
 from millrace.sharing.drivers import Drivers
 from millrace.sharing.stored import Stored
-from millrace.sharing.window.join import WindowJoin
+from millrace.sharing.window.dynamic import WindowDynamic
 
-AUTO, LINEAGE = "auto", "lineage"
+AUTO, LINEAGE, DYNAMIC = "auto", "lineage", "dynamic"
 BESIDE = "join_first"
 """What finds pairs that came in one slab, beside a strategy for what was there before."""
 FEW_QUERIES = 512
@@ -77,25 +77,32 @@ def _strategies(prepared: Prepared, probe: Probe) -> dict[str, float]:
     """Return what each strategy is expected to take, by some of the drivers."""
     if prepared.pairing is None or prepared.pairing.band is not None:
         return {"hotspot": _HOT_BAND * len(probe.drivers)}
-    parts = prepared.dynamic(probe.driver).strategies
-    costs = {name: _expected(each, probe) for name, each in parts.items()}
-    found = {name: float(each.sum()) for name, each in costs.items()}
-    return {**found, "dynamic": float(np.min([*costs.values()], axis=0).sum())}
+    found = _parts(prepared.dynamic(probe.driver).strategies, probe)
+    return {name: float(each.sum()) for name, each in found.items()}
 
 
 def _windowed(finding: Finding) -> dict[str, float]:
-    """Return what strategies of window joins are expected to take, with what is of the slab."""
+    """Return what strategies of window joins are expected to take, with what is of the slab.
+
+    The one that chooses for each driver comes first: where another is as good, it takes that.
+    """
     prepared, found = finding.prepared, dict[str, float]()
     if prepared.pairing is None or not prepared.pairing.windowed:
         return found
     for past, slab in zip(finding.probes("past"), finding.probes("slab"), strict=True):
         beside = _expected(prepared.dynamic(slab.driver).strategies[BESIDE], slab)
-        for name in WINDOWS:
-            strategy = prepared.strategy(name, past.driver)
-            assert isinstance(strategy, WindowJoin), "it is of that name"
-            cost = float(_expected(strategy, past).sum() + beside.sum())
-            found[name] = found.get(name, 0.0) + cost
+        dynamic = prepared.strategy(f"window_{DYNAMIC}", past.driver)
+        assert isinstance(dynamic, WindowDynamic), "it is of that name"
+        for name, costs in reversed(_parts(dynamic.strategies, past).items()):
+            cost = float(costs.sum() + beside.sum())
+            found[f"window_{name}"] = found.get(f"window_{name}", 0.0) + cost
     return found
+
+
+def _parts(strategies: Mapping[str, Estimating], probe: Probe) -> dict[str, Floats]:
+    """Return what each part of one that chooses is expected to take, and last what it takes."""
+    costs = {name: _expected(each, probe) for name, each in strategies.items()}
+    return {**costs, DYNAMIC: np.min([*costs.values()], axis=0)}
 
 
 def _expected(strategy: Estimating, probe: Probe) -> Floats:

@@ -2,7 +2,7 @@
 
 select    a range of one leaf or of each: SelectFirst, JoinFirst, SSI, Hotspot, Dynamic, ...
 window    and each query has a window of its own: SelectFirst, JoinFirst, SSI, which know how old
-          what is stored is
+          what is stored is, and Dynamic, which takes one of them for each driver
 band      no such range, but one of the difference of whole numbers: merge join, SSI, Hotspot
 """
 
@@ -33,8 +33,9 @@ from millrace.sharing.select.hotspot import ALPHA
 from millrace.sharing.select.prices import Prices
 from millrace.sharing.select.strategies import STRATEGIES
 from millrace.sharing.stored import Stored
+from millrace.sharing.window.dynamic import WindowDynamic
 from millrace.sharing.window.join import WindowJoin
-from millrace.sharing.window.strategies import INDEXED
+from millrace.sharing.window.strategies import STRATEGIES as OF_WINDOWS
 
 
 class Strategy(Protocol):
@@ -53,8 +54,8 @@ BANDS: dict[str, Callable[[], BandJoin | HotBandJoin]] = {
     "hotspot": lambda: HotBandJoin(Hotspots(ALPHA), BandTable(doubles=False)),
 }
 """Each makes a strategy of band joins."""
-WINDOWS: dict[str, Callable[[], WindowJoin]] = {
-    f"window_{name}": make for name, make in INDEXED.items()
+WINDOWS: dict[str, Callable[[], WindowJoin | WindowDynamic]] = {
+    f"window_{name}": make for name, make in OF_WINDOWS.items()
 }
 """Each makes a strategy of window joins, for what is stored before the slab."""
 
