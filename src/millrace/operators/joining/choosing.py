@@ -18,12 +18,13 @@ from millrace.kernels.lineage import WORD
 from millrace.operators.joining.finding import Finding, Probe
 from millrace.operators.joining.pairing import Pairing
 from millrace.operators.joining.prepared import Prepared
+from millrace.operators.weighing import Weighed
 from millrace.sharing.drivers import Drivers
 from millrace.sharing.stored import Stored
 from millrace.sharing.window.dynamic import WindowDynamic
 
 AUTO, LINEAGE, DYNAMIC = "auto", "lineage", "dynamic"
-BESIDE = "join_first"
+BESIDE = DYNAMIC
 """What finds pairs that came in one slab, beside a strategy for what was there before."""
 FEW_QUERIES = 512
 """So few queries are asked at once in less time than an index over them takes to be made."""
@@ -48,19 +49,19 @@ def ways(pairing: Pairing | None) -> tuple[str, ...]:
     return (LINEAGE,) if pairing is None else (LINEAGE, *pairing.names)
 
 
-def chosen(wanted: str, finding: Finding, probes: Sequence[Probe]) -> str:
+def chosen(wanted: str, finding: Finding, probes: Sequence[Probe]) -> Weighed:
     """Return the way to find queries: the one that is wanted, if there is it, or the cheapest."""
-    prepared = finding.prepared
+    prepared, n_asking = finding.prepared, sum(len(each.drivers) for each in probes)
     if wanted in ways(prepared.pairing):
-        return wanted
+        return Weighed((wanted,), {}, n_asking)
     if len(prepared.queries) <= FEW_QUERIES:
-        return LINEAGE
+        return Weighed((LINEAGE,), {}, n_asking)
     sizes = [size for each in probes for size in (len(each.drivers), len(each.stored))]
     magnitudes = tuple(each.bit_length() for each in sizes)
     if magnitudes not in prepared.choices:
-        costs = estimates(finding, probes)
-        prepared.choices[magnitudes] = min(costs, key=costs.__getitem__)
-    return prepared.choices[magnitudes]
+        prepared.choices[magnitudes] = estimates(finding, probes)
+    costs = prepared.choices[magnitudes]
+    return Weighed((min(costs, key=costs.__getitem__),), costs, n_asking)
 
 
 def estimates(finding: Finding, probes: Sequence[Probe]) -> dict[str, float]:
@@ -90,7 +91,7 @@ def _windowed(finding: Finding) -> dict[str, float]:
     if prepared.pairing is None or not prepared.pairing.windowed:
         return found
     for past, slab in zip(finding.probes("past"), finding.probes("slab"), strict=True):
-        beside = _expected(prepared.dynamic(slab.driver).strategies[BESIDE], slab)
+        beside = _parts(prepared.dynamic(slab.driver).strategies, slab)[BESIDE]
         dynamic = prepared.strategy(f"window_{DYNAMIC}", past.driver)
         assert isinstance(dynamic, WindowDynamic), "it is of that name"
         for name, costs in reversed(_parts(dynamic.strategies, past).items()):
