@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,13 @@ import pytest
 import millrace
 from millrace.engine.local import LocalRun
 from millrace.engine.settings import Settings, Spread
+from millrace.operators.joining import choosing, pairing
+from millrace.operators.joining.pairing import BANDS
 from millrace.plan.panes import PaneWay
 from millrace.session.template import Template
+from millrace.sharing.band_calibration import LIST
+from millrace.sharing.hot_bands import HotBandJoin
+from millrace.sharing.machine_prices import machine_prices
 from millrace.sharing.window.strategies import PRICES
 from millrace.state.memory_root import MemoryRoot
 
@@ -120,6 +126,38 @@ def test_window_joins_choose_for_each_group_of_rows(monkeypatch: pytest.MonkeyPa
     fed(session, 700)
 
     assert "'strategy': 'window_dynamic'" in told(session, "SHOW FAMILIES")
+
+
+BAND = (
+    "SELECT ISTREAM(r.a, s.c, r.ts AS one, s.ts AS other) FROM r [RANGE 5 SECONDS], "
+    "s [RANGE 5 SECONDS] WHERE r.k = s.k AND s.c - r.a BETWEEN :low AND :high"
+)
+
+
+@pytest.mark.parametrize("way", BANDS)
+def test_band_joins_are_found_in_the_way_that_costs_least(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prices = {each: tuple(0.0 if each == way else cost + 1e6 for cost in costs)
+              for each, costs in LIST.known.items()}  # fmt: skip
+    if way == "hotspot":
+        monkeypatch.setattr(HotBandJoin, "estimate", lambda _, drivers, __: np.zeros(len(drivers)))
+    known = replace(machine_prices(), band=prices, lineage={"lineage": (1e6, 1e6)})
+    for module in (choosing, pairing):
+        monkeypatch.setattr(module, "machine_prices", lambda: known)
+    session = session_of(Settings(spread="never"))
+    low = np.arange(
+        600 + [*BANDS].index(way)
+    )  # a choice stands for as long as queries are the same
+    session.template("bands", BAND, low="int", high="int").insert({"low": low - 300, "high": low})
+    fed(session, 0)
+
+    strategies = {each["feed"]: each["strategy"] for each in
+                  session.execute("SHOW FAMILIES")[0].table.to_pylist()}  # type: ignore[union-attr]  # fmt: skip
+    explained = told(session, "EXPLAIN QUERY bands")
+
+    assert strategies["bands"] == way
+    assert all(f" {each} " in explained for each in BANDS)
 
 
 def test_of_what_several_read_each_holds_a_part() -> None:

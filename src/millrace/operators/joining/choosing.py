@@ -19,11 +19,15 @@ from millrace.operators.joining.finding import Finding, Probe
 from millrace.operators.joining.pairing import Pairing
 from millrace.operators.joining.prepared import Prepared
 from millrace.operators.weighing import Weighed
+from millrace.sharing.band_indexes import expected_of_bands
 from millrace.sharing.drivers import Drivers
+from millrace.sharing.hot_bands import HotBandJoin
+from millrace.sharing.lineage_prices import LINEAGE
+from millrace.sharing.machine_prices import machine_prices, measure_beside
 from millrace.sharing.stored import Stored
 from millrace.sharing.window.dynamic import WindowDynamic
 
-AUTO, LINEAGE, DYNAMIC = "auto", "lineage", "dynamic"
+AUTO, DYNAMIC = "auto", "dynamic"
 BESIDE = DYNAMIC
 """What finds pairs that came in one slab, beside a strategy for what was there before."""
 FEW_QUERIES = 512
@@ -31,9 +35,6 @@ FEW_QUERIES = 512
 
 SAMPLE = 128
 """For so many drivers it is said what strategies take."""
-
-_CELL, _SEARCH, _HOT_BAND = 1.5, 120.0, 20_000.0
-"""What a word of lineage, a query's range, and a driver of a band join take, about, in ns."""
 
 
 class Estimating(Protocol):
@@ -59,6 +60,7 @@ def chosen(wanted: str, finding: Finding, probes: Sequence[Probe]) -> Weighed:
     sizes = [size for each in probes for size in (len(each.drivers), len(each.stored))]
     magnitudes = tuple(each.bit_length() for each in sizes)
     if magnitudes not in prepared.choices:
+        measure_beside()
         prepared.choices[magnitudes] = estimates(finding, probes)
     costs = prepared.choices[magnitudes]
     return Weighed((min(costs, key=costs.__getitem__),), costs, n_asking)
@@ -76,10 +78,21 @@ def estimates(finding: Finding, probes: Sequence[Probe]) -> dict[str, float]:
 
 def _strategies(prepared: Prepared, probe: Probe) -> dict[str, float]:
     """Return what each strategy is expected to take, by some of the drivers."""
-    if prepared.pairing is None or prepared.pairing.band is not None:
-        return {"hotspot": _HOT_BAND * len(probe.drivers)}
+    assert prepared.pairing is not None, "queries are found by something"
+    if prepared.pairing.band is not None:
+        return _banded(prepared, prepared.pairing, probe)
     found = _parts(prepared.dynamic(probe.driver).strategies, probe)
     return {name: float(each.sum()) for name, each in found.items()}
+
+
+def _banded(prepared: Prepared, pairing: Pairing, probe: Probe) -> dict[str, float]:
+    """Return what strategies of band joins are expected to take; few of them have to be made."""
+    bands = pairing.bands(prepared.queries, probe.driver)
+    n_rows = probe.stored.lengths(probe.drivers.segments).astype(np.float64)
+    found = expected_of_bands(bands, n_rows, machine_prices().band)
+    hotspot = prepared.strategy("hotspot", probe.driver)
+    assert isinstance(hotspot, HotBandJoin), "it is of that name"
+    return found | {"hotspot": float(_expected(hotspot, probe).sum())}
 
 
 def _windowed(finding: Finding) -> dict[str, float]:
@@ -120,5 +133,6 @@ def _lineage(finding: Finding, probes: Sequence[Probe]) -> float:
     n_words, n_ranges = -(-len(queries) // WORD), max(len(queries.ranges), 1)
     n_rows = sum(map(len, finding.stems.leaves))
     n_pairs = sum(each.n_pairs for each in probes)
-    searched = _SEARCH * len(queries) * n_ranges
-    return _CELL * n_words * (n_rows * n_ranges + n_pairs) + searched
+    cell, search = machine_prices().lineage[LINEAGE]
+    searched = search * len(queries) * n_ranges
+    return cell * n_words * (n_rows * n_ranges + n_pairs) + searched

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from millrace.kernels.arrays import Hashes
 from millrace.operators.joining import rules
-from millrace.operators.joining.choosing import LINEAGE, chosen, estimates
+from millrace.operators.joining.choosing import chosen, estimates
 from millrace.operators.joining.conditions import Conditions, Sorting
 from millrace.operators.joining.lineage import anybodys, leaf_codes
 from millrace.operators.joining.pairing import pairing
@@ -36,6 +36,7 @@ from millrace.plan.declared import Declared
 from millrace.plan.joining import Joining, Sharing
 from millrace.plan.relation_types import relation_schema
 from millrace.plan.relations import StreamKind
+from millrace.sharing.lineage_prices import LINEAGE
 
 _NUMBERS = count()
 

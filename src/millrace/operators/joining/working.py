@@ -13,7 +13,7 @@ import numpy as np
 
 from millrace.kernels.arrays import Ints
 from millrace.operators.joining.answers import Answering
-from millrace.operators.joining.choosing import BESIDE, LINEAGE, chosen
+from millrace.operators.joining.choosing import BESIDE, chosen
 from millrace.operators.joining.conditions import Conditions
 from millrace.operators.joining.exploring import CELLS_AT_ONCE, Exploring
 from millrace.operators.joining.finding import Finding, Probe
@@ -27,6 +27,7 @@ from millrace.operators.joining.told import Pairs, Rows, Telling, still_wanted, 
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.timed import take_rows
 from millrace.operators.weighing import Weighed
+from millrace.sharing.lineage_prices import LINEAGE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
