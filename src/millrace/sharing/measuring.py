@@ -18,6 +18,7 @@ from millrace.sharing.select.prices import Prices
 
 MOST_NS = 40e6  # what is expected to take longer is not tried
 LEAST_NS = 1_000.0
+TIMES = 3  # that each is done
 MOST_SECONDS = 10.0  # of the processor, for the trials of one kind
 
 
@@ -38,12 +39,13 @@ def measured(
     """
     amounts: dict[str, list[Floats]] = {name: [] for name in known}
     took: dict[str, list[float]] = {name: [] for name in known}
-    ends = time.thread_time() + seconds
+    left = seconds * 1e9  # without what kernels take to be compiled, the first time
     for trial in trials:
         if trial.work @ np.asarray(known[trial.way]) <= MOST_NS:
             amounts[trial.way].append(trial.work)
             took[trial.way].append(max(_quickest(trial.do), LEAST_NS))
-        if time.thread_time() > ends:
+            left -= TIMES * took[trial.way][-1]
+        if left < 0:
             break
     return {
         name: tuple(fit_prices(np.array(amounts[name]), np.array(took[name])).tolist())
@@ -56,7 +58,7 @@ def measured(
 def _quickest(do: Callable[[], object]) -> float:
     """Return how many ns something takes; the first time nothing is in the processor's caches."""
     times = []
-    for _ in range(3):
+    for _ in range(TIMES):
         start = time.thread_time()  # others may be busy
         do()
         times.append((time.thread_time() - start) * 1e9)
