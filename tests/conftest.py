@@ -117,6 +117,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed here, before Hypothesis would, so that it can be printed."""
     # A JVM that lives for seconds is not worth the work of its second compiler, half its time,
     # nor that of the threads that collect its garbage beside it, a sixth.
+    os.environ.setdefault("MILLRACE_PRICES", "known")  # whatever this machine is
     os.environ.setdefault("MILLRACE_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = random.SystemRandom().randrange(2**32)

@@ -182,13 +182,18 @@ def test_a_crash_in_every_epoch_changes_nothing(record: Record, places: Places) 
 
 @pytest.mark.slow
 def test_a_crash_at_each_point_changes_nothing_of_alike_queries(places: Places) -> None:
-    """Joins, groups and ticks that run as one plan each; one fails. An epoch has many crashes."""
+    """Joins, bands, groups and ticks that run as one plan each; two fail, one by a function.
+
+    A strategy is forced, and queries of a template share panes. An epoch has many crashes.
+    """
     apart = Settings(shards=2, spread="always", families="always", backoff=0)
     how = replace(configuration("resharded"), settings=(apart, replace(apart, shards=3)))
     record = undisturbed(Scenario(SHORT, alike=True), how, places())
     verdicts = [len(each["suspended"]) for each in record.after]
     assert record.unreached <= set(HOPS)
-    assert max(verdicts) == 1
+    assert max(verdicts) == 2
+    feeds = record.after[-1]["catalog"]["feeds"]
+    assert {"called0", "banded0"} <= {each["name"] for each in feeds if each.get("family")}
 
     crashes, directory = each_point_once(record), places()
     run = Disturbed(record, crashes, directory)

@@ -42,6 +42,7 @@ environment:
   MILLRACE_URL, MILLRACE_TOKEN  the server that sql and query talk to, and as whom
   MILLRACE_CA                   certificates that they trust, for https
   MILLRACE_JAVA_OPTIONS         further options of the JVM that Spark runs in
+  MILLRACE_PRICES=known         do not measure what joins cost on this machine
   NO_COLOR                      print without colours
 """
 

@@ -32,8 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     from millrace.connectors.compiled import compile_readers
     from millrace.reading.haystack import warm_search
     from millrace.session.warm import warm_plans
-    from millrace.sharing.select.calibration import keep_prices
-    from millrace.sharing.select.strategies import BUILDS
+    from millrace.sharing.machine_prices import measure_prices
     from millrace.sharing.select.warm import warm_select_joins
 
     console = make_console()
@@ -43,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
         warm_search()
         warm_select_joins()
     console.print(Text.assemble(("ok", "bold green"), "  kernels are compiled"))
-    with console.status("measuring what joins cost on this machine, about 6 s"):
-        keep_prices(BUILDS)
+    with console.status("measuring what joins cost on this machine, about 15 s"):
+        measure_prices()
     console.print(Text.assemble(("ok", "bold green"), "  costs of joins are measured"))
     if arguments.kernels:
         return 0

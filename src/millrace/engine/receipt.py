@@ -16,6 +16,7 @@ import pyarrow as pa
 from millrace.engine.chunk import pack_table
 from millrace.engine.tally import Tally
 from millrace.engine.work import Work
+from millrace.operators.weighing import Weighed
 from millrace.state import container
 from millrace.state.piece import Piece
 
@@ -62,8 +63,8 @@ class Receipt:
     """What one shard did in one epoch.
 
     `written` lists its runs; one without a piece is in `inline`, under its label. `work` is what
-    the operators of plans did, by the numbers of their feeds, and `reaches` how far back those read
-    elements whose queries say so.
+    the operators of plans did, by the numbers of their feeds, `weighed` in which way where they
+    choose, and `reaches` how far back those read elements whose queries say so.
     """
 
     shard: int
@@ -75,6 +76,7 @@ class Receipt:
     bytes_written: int = 0
     work: Mapping[int, Work] = field(default_factory=dict)
     reaches: Mapping[int, int] = field(default_factory=dict)
+    weighed: Mapping[int, Weighed] = field(default_factory=dict)
 
     def following(self, earlier: Receipt) -> Receipt:
         """Return one receipt for this stage of an epoch and those before it."""
@@ -92,6 +94,7 @@ class Receipt:
                 for number in (*earlier.work, *self.work)
             },
             {**earlier.reaches, **self.reaches},
+            {**earlier.weighed, **self.weighed},
         )
 
     def pack(self) -> bytes:
@@ -105,6 +108,7 @@ class Receipt:
             "bytes_written": self.bytes_written,
             "work": [[number, each] for number, each in self.work.items()],
             "reaches": [*self.reaches.items()],
+            "weighed": [[number, each.to_json()] for number, each in self.weighed.items()],
         }
         sections = [(name, pack_table(table)) for name, table in self.inline.items()]
         return b"".join(container.pack(meta, sections))
@@ -127,4 +131,5 @@ class Receipt:
             meta["bytes_written"],
             dict(meta["work"]),
             dict(meta["reaches"]),
+            {number: Weighed.from_json(each) for number, each in meta["weighed"]},
         )

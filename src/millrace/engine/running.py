@@ -17,7 +17,7 @@ a family those queries are that the plan fails with (`engine.left_out`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -61,6 +61,7 @@ from millrace.operators.relational.plan import Plan
 from millrace.operators.relational.slab import Elements, Members, Past, Slab
 from millrace.operators.relational.timed import NEVER
 from millrace.operators.select import Function
+from millrace.operators.weighing import Weighed
 from millrace.plan.levels import BIRTHS, QUERIES
 from millrace.plan.placement import EVERYWHERE, FIRST
 from millrace.plan.relations import StreamOf
@@ -85,8 +86,9 @@ class Sent:
 class Moved:
     """What plans have made in one shard: rows for stores and other shards, queries that failed.
 
-    `work` is what their operators did, by the number of the feed, and `reaches` how far back those
-    read elements whose queries say so. `found` counts answers by feed.
+    `work` is what their operators did, by the number of the feed, `weighed` in which way where they
+    choose, and `reaches` how far back those read elements whose queries say so. `found` counts
+    answers by feed.
     """
 
     rows: dict[str, list[pa.Table]] = field(default_factory=dict)
@@ -95,6 +97,7 @@ class Moved:
     found: dict[str, int] = field(default_factory=dict)
     work: dict[int, Work] = field(default_factory=dict)
     reaches: dict[int, int] = field(default_factory=dict)
+    weighed: dict[int, Weighed] = field(default_factory=dict)
 
     def add(self, store: str, table: pa.Table) -> None:
         """Keep rows for a store."""
@@ -106,6 +109,12 @@ class Moved:
         if n_found:
             self.found[feed] = self.found.get(feed, 0) + n_found
 
+    def weigh(self, number: int, weighed: Iterable[Weighed]) -> None:
+        """Add in which ways the plan of a feed was run."""
+        for each in weighed:
+            known = self.weighed.get(number)
+            self.weighed[number] = each if known is None else known + each
+
     def include(self, other: Moved) -> None:
         """Add what one more plan has made."""
         for name, n_found in other.found.items():
@@ -114,6 +123,8 @@ class Moved:
         for number, work in other.work.items():
             self.work[number] = summed(self.work.get(number, {}), work)
         self.reaches.update(other.reaches)
+        for number, weighed in other.weighed.items():
+            self.weigh(number, [weighed])
         for store, tables in other.rows.items():
             self.rows.setdefault(store, []).extend(tables)
 
@@ -329,6 +340,7 @@ class Running:
         moved.work[feed.number] = run.meter.done
         if run.reach is not None:
             moved.reaches[feed.number] = run.reach
+        moved.weigh(feed.number, run.weighed)
         if since.joins:
             state = state.joining(state_prefix(feed), plan, end)
         for store, batches in state.added.items():

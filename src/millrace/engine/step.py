@@ -105,6 +105,7 @@ def step(
         },
         work=moved.work,
         reaches=moved.reaches,
+        weighed=moved.weighed,
     )
     for each in arrived:
         if each.kind == kinds.RECEIPT:

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Self, TypeAlias
+
+from millrace.operators.weighing import Weighed
 
 if TYPE_CHECKING:
     from millrace.engine.receipt import Receipt
@@ -53,7 +57,8 @@ class Done:
 class PlanWork:
     """What one plan has done: in how many epochs, in all of them, and in the last of them.
 
-    `shards` tells the shards apart in the last epoch in which several ran it.
+    `shards` tells the shards apart in the last epoch in which several ran it; `weighed` is in which
+    ways they worked when they last had to choose.
     """
 
     n_epochs: int = 0
@@ -61,9 +66,14 @@ class PlanWork:
     total: dict[str, Done] = field(default_factory=dict)
     last: dict[str, Done] = field(default_factory=dict)
     shards: dict[int, Done] = field(default_factory=dict)
+    weighed: Weighed | None = None
 
-    def add(self, epoch: int, by_shard: Mapping[int, Work]) -> None:
-        """Add what the shards did in an epoch."""
+    def add(
+        self, epoch: int, by_shard: Mapping[int, Work], weighed: Sequence[Weighed] = ()
+    ) -> None:
+        """Add what the shards did in an epoch, and in which ways."""
+        if weighed:
+            self.weighed = reduce(add, weighed)
         self.n_epochs, self.epoch, self.last = self.n_epochs + 1, epoch, {}
         for work in by_shard.values():
             for operator, done in work.items():
@@ -89,11 +99,15 @@ class Works:
     def add(self, epoch: int, receipts: Sequence[Receipt]) -> None:
         """Add what the receipts of an epoch say."""
         found: dict[int, dict[int, Work]] = {}
+        weighed: dict[int, list[Weighed]] = {}
         for receipt in receipts:
+            for number, each in receipt.weighed.items():
+                weighed.setdefault(number, []).append(each)
             for number, work in receipt.work.items():
                 found.setdefault(number, {})[receipt.shard] = work
         for number, by_shard in found.items():
-            self.plans.setdefault(number, PlanWork()).add(epoch, by_shard)
+            ways = weighed.get(number, ())
+            self.plans.setdefault(number, PlanWork()).add(epoch, by_shard, ways)
 
     def keep(self, numbers: Collection[int]) -> None:
         """Forget all but some plans."""

@@ -4,16 +4,19 @@
 queries usually differ in is lifted: constants beside a comparison, the options of an IN list and
 the patterns of LIKE, below AND, OR and NOT. Any other constant stays a part of the family.
 
-Of a plan the conditions of its filters and joins are lifted, and sizes of its windows where that
-is wanted. What stands in subqueries, and in streams that windows are over, stays as it is.
+Of a plan the conditions of its filters and joins are lifted, and where that is wanted sizes of its
+windows, and what its conditions give to functions of users. What stands in subqueries, and in
+streams that windows are over, stays as it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from millrace.plan.expressions import (
     Both,
+    Call,
     Compare,
     Either,
     Expression,
@@ -66,17 +69,25 @@ def lift_constants(selection: Selection) -> Lifted:
     return Lifted(selection, constants.types, constants.values)
 
 
-def lift_plan(plan: Relation | StreamOf, *, sizes: bool) -> tuple[Relation | StreamOf, Constants]:
-    """Lift the constants of a plan's conditions, and with `sizes` those of its windows."""
+def lift_plan(
+    plan: Relation | StreamOf, *, sizes: bool, functions: Collection[str] = ()
+) -> tuple[Relation | StreamOf, Constants]:
+    """Lift the constants of a plan's conditions, and with `sizes` those of its windows.
+
+    Of some functions arguments are lifted too.
+    """
     constants = Constants()
+
+    def given(condition: Expression) -> Expression:
+        return _condition(_called(condition, constants, functions), constants)
 
     def lift(node: Relation) -> Relation:
         node = mapped(node, lift, lambda each: each)
         match node:
             case Filter(_, condition):
-                return replace(node, condition=_condition(condition, constants))
+                return replace(node, condition=given(condition))
             case Join(_, _, _, condition) if condition is not None:
-                return replace(node, condition=_condition(condition, constants))
+                return replace(node, condition=given(condition))
             case Windowed(_, Window(size=int(size))) if sizes and size <= GREATEST_SIZE:
                 length = constants.parameter(size, "bigint")
                 return replace(node, window=replace(node.window, size=length))
@@ -90,6 +101,17 @@ def lift_plan(plan: Relation | StreamOf, *, sizes: bool) -> tuple[Relation | Str
 
 def _condition(condition: Expression, constants: Constants) -> Expression:
     return fold(condition, lambda node, done: _lifted(node, done, constants))
+
+
+def _called(node: Expression, lifted: Constants, functions: Collection[str]) -> Expression:
+    """Lift the constants that some functions are given."""
+
+    def lift(each: Expression, operands: list[Expression]) -> Expression:
+        if isinstance(each, Call) and each.function in functions:
+            operands = [_parameter(operand, lifted) for operand in operands]
+        return rebuilt(each, operands)
+
+    return fold(node, lift)
 
 
 def _lifted(node: Expression, done: list[Expression], lifted: Constants) -> Expression:

@@ -26,6 +26,7 @@ from millrace.lang.statements import parse
 from millrace.reading.held import CommittedHeld, Standing, ask_newest
 from millrace.reading.reader import Reader
 from millrace.reading.room import Room
+from millrace.reading.tried import DryRun as Tried
 from millrace.server.engine_link import EngineLink
 from millrace.server.outcomes import Outcome
 from millrace.server.principals import Principal
@@ -128,7 +129,7 @@ class Questions:
 
     async def dry_run(
         self, who: Principal, query: str | Parsed, history: str | int | None
-    ) -> tried.DryRun:
+    ) -> Tried:
         """Say what a query would have answered on history."""
         who.require("writer")
         loop = asyncio.get_running_loop()
@@ -165,9 +166,7 @@ class Questions:
     def _held(self, who: Principal) -> TheirHeld:
         return TheirHeld(self._reader, who)
 
-    def _tried(
-        self, who: Principal, query: str | Parsed, history: str | int | None
-    ) -> tried.DryRun:
+    def _tried(self, who: Principal, query: str | Parsed, history: str | int | None) -> Tried:
         """Try a query, when it is its turn; if files have just gone, once more."""
         with self.turns.taken(), told_as_theirs(who):
             while True:

@@ -11,9 +11,10 @@ The first of a kind is run alone: it costs what it would cost if nobody ever ask
 second makes the family, and later ones join it.
 
 A family is worth it where it costs no more than its queries would alone, and none of them can take
-down the others. So these stay alone: queries that call functions of users, or ask subqueries for
-their only value, for those may fail; that see history; whose births would stay apart for ever,
-unless they are one join; and those that are spread over shards alone, and would not be together.
+down the others. So these stay alone: queries that see history; those that are spread over shards
+alone, and would not be together; and unless they are one join, of which the one that fails is told
+apart from the others: queries that call functions of users, or ask subqueries for their only value,
+for those may fail by their data; and those whose births would stay apart for ever.
 """
 
 from __future__ import annotations
@@ -60,13 +61,17 @@ def is_of(family: str, plan: Relation | StreamOf, query: str, session: Session) 
 
 
 def _ways(plan: Relation | StreamOf, query: str, session: Session) -> Iterator[Kin]:
-    """Yield the families that a query may be of; joins also differ in sizes of windows."""
+    """Yield the families that a query may be of.
+
+    Joins also differ in sizes of windows, and in what they give to functions.
+    """
     settings = session.engine.settings
     stream = plan if isinstance(plan, StreamOf) else StreamOf("istream", plan)
     joins = joining(stream, declared_in(session)) is not None
     joins = joins and settings.sharing and settings.again
     for sizes in (joins, not joins):
-        lifted, constants = lift_plan(plan, sizes=sizes)
+        functions = session.function_types if sizes else ()
+        lifted, constants = lift_plan(plan, sizes=sizes, functions=functions)
         spelt = json.dumps([plan_to_json(lifted), constants.types], sort_keys=True)
         digest = hashlib.sha256(spelt.encode()).hexdigest()[:24]
         yield Kin(family_name(digest, query), lifted, constants)
@@ -74,14 +79,15 @@ def _ways(plan: Relation | StreamOf, query: str, session: Session) -> Iterator[K
 
 def family_feed(kin: Kin, alone: PlanSpec, session: Session) -> FeedSpec | None:
     """Return the feed that runs a family, if it is worth it for queries that run so alone."""
-    if any(_may_fail(node, session.function_types) for node in relations_in(kin.plan)):
-        return None
     types = {f"p{at}": each for at, each in enumerate(kin.constants.types)}
     try:
         feed = planned_feed(kin.family, kin.plan, session, parameters=types, kind="family")
     except PlanError:
         return None  # together they would remember every row of a stream
     assert feed.plan is not None, "a family has a plan"
+    nodes, functions = relations_in(kin.plan), session.function_types
+    if feed.plan.sharing is None and any(_may_fail(node, functions) for node in nodes):
+        return None
     ageing = feed.plan.sharing is not None or feed.plan.horizon is not None
     spread = feed.plan.columns is not None or alone.columns is None or bool(alone.laid)
     return replace(feed, keep=0) if ageing and spread else None

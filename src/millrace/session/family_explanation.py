@@ -22,11 +22,13 @@ from millrace.engine.plans import compiled
 from millrace.engine.query_rows import BORN
 from millrace.engine.running import EVERYTHING
 from millrace.kernels.arrays import Ints
-from millrace.operators.joining.choosing import AUTO
-from millrace.operators.joining.family import FamilyJoin, Weighed
+from millrace.operators.joining.choosing import AUTO, FEW_QUERIES
+from millrace.operators.joining.family import FamilyJoin
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.state import MemoryState
+from millrace.operators.weighing import Weighed
 from millrace.plan.levels import QUERY
+from millrace.session.plan_stores import readers
 
 if TYPE_CHECKING:
     from millrace.session.session import Session
@@ -37,22 +39,24 @@ SAMPLE = 1_000
 def sharing_lines(session: Session, feed: FeedSpec, parameters: str) -> Iterator[str]:
     """Yield what the join of a family is made of, with whom it shares that, and how it finds."""
     yield f"joined   once for all of them; each query is a row of parameters: {parameters}"
-    for store in element_stores(feed, session.engine.registry.catalog):
+    catalog = session.engine.registry.catalog
+    n_readers = readers(catalog)
+    for store in element_stores(feed, catalog):
         by = "time" if store.place is None else store.place
-        others = _readers(session, store.name) - 1
+        others = n_readers[store.name] - 1
         yield f"stem     {store.stream} by {by}, shared with {others:,} other plan" + (
             "" if others == 1 else "s"
         )
     yield f"strategy {strategy_line(session, feed)}"
+    yield from lately(session, feed, "elements")
 
 
-def _readers(session: Session, store: str) -> int:
-    """Count the plans that read a store of elements."""
-    catalog = session.engine.registry.catalog
-    return sum(
-        any(each.name == store for each in element_stores(feed, catalog))
-        for feed in catalog.plans()
-    )
+def lately(session: Session, feed: FeedSpec, what: str) -> Iterator[str]:
+    """Yield how a plan's shards have found queries when they last did, wherever they run."""
+    done = session.engine.work.plans.get(feed.number)
+    if done is not None and done.weighed is not None:
+        found = done.weighed
+        yield f"lately   {found.way}, for {found.n_asking:,} {what}{found.spelt()}"
 
 
 def strategy_line(session: Session, feed: FeedSpec) -> str:
@@ -63,12 +67,13 @@ def strategy_line(session: Session, feed: FeedSpec) -> str:
     if found is None:
         return f"{wanted}: nothing has come yet"
     why = "it is forced" if wanted == found.way else "it is expected to take least"
+    n_queries = session.engine.registry.family_rows(feed.name).num_rows
     if wanted == AUTO and not found.costs:
         why = "no range of two streams finds queries"
-    costs = sorted(found.costs.items(), key=lambda each: each[1])
-    spelt = ", ".join(f"{name} {cost / 1e6:,.3f} ms" for name, cost in costs)
-    asked = f"; for the last {found.n_drivers:,} elements: {spelt}" if spelt else ""
-    return f"{found.way}: {why}{asked}"
+    elif wanted == AUTO and n_queries <= FEW_QUERIES:
+        why = "so few queries are asked all at once"
+    asked = f"; for the last {found.n_asking:,} elements" if found.costs else ""
+    return f"{found.way}: {why}{asked}{found.spelt()}"
 
 
 def weighed(session: Session, feed: FeedSpec) -> Weighed | None:
@@ -78,14 +83,6 @@ def weighed(session: Session, feed: FeedSpec) -> Weighed | None:
         return None
     join = _join(session, feed)
     return join.weighed(join.prepare(members.rows()), replace(slab, members=members))
-
-
-def latest(session: Session, feed: FeedSpec) -> str:
-    """Say how the queries of a family were found last, where this process has done that."""
-    assert feed.plan is not None, "a family has a plan"
-    assert feed.plan.sharing is not None, "it is one join"
-    found = _join(session, feed).latest
-    return found[0] if found else feed.plan.sharing.strategy
 
 
 def _join(session: Session, feed: FeedSpec) -> FamilyJoin:

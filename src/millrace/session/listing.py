@@ -10,8 +10,8 @@ from millrace.engine import facts
 from millrace.engine.backfill import progress_of
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.warming import warm_progress
-from millrace.session.family_explanation import latest
-from millrace.session.plan_stores import held_by
+from millrace.session.pane_explanation import panes_of
+from millrace.session.plan_stores import held_by, readers
 from millrace.state.sizes import print_bytes
 from millrace.time import print_duration
 
@@ -129,7 +129,7 @@ def _sinks(session: Session) -> list[dict[str, Any]]:
 def _families(session: Session) -> list[dict[str, Any]]:
     """List families, the largest first; what plans hold and take, of selections how rows match."""
     catalog = session.engine.registry.catalog
-    rows = []
+    rows, n_readers = [], readers(catalog)
     for (name, key), n_queries in _sizes(session).items():
         if key not in catalog.families:
             continue
@@ -143,7 +143,8 @@ def _families(session: Session) -> list[dict[str, Any]]:
         row["strategy"] = session.engine.settings.access
         if feed.plan is not None:
             row |= {"plan": feed.text, "strategy": _strategy(session, feed)}
-            row |= {"state": print_bytes(held_by(session, feed)), "cost": _cost(session, feed)}
+            row |= {"state": print_bytes(held_by(session, feed, n_readers))}
+            row |= {"cost": _cost(session, feed)}
         rows.append(row)
     return sorted(rows, key=lambda each: -each["queries"])
 
@@ -155,10 +156,16 @@ def _named(names: list[str]) -> str:
 
 
 def _strategy(session: Session, feed: FeedSpec) -> str:
-    """Say how the queries of a plan are found."""
-    if feed.plan is None or feed.plan.sharing is None:
+    """Say how the queries of a plan are found, or were the last time."""
+    done = session.engine.work.plans.get(feed.number)
+    way = None if done is None or done.weighed is None else done.weighed.way
+    if feed.plan is not None and feed.plan.sharing is not None:
+        return way or feed.plan.sharing.strategy
+    if feed.plan is not None and feed.plan.parameters is None:
+        return "alone"
+    if panes_of(session, feed) is None:
         return "joined with its queries"
-    return latest(session, feed)
+    return "panes" if way is None else f"panes, {way}"
 
 
 def _cost(session: Session, feed: FeedSpec) -> str:

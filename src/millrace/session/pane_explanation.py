@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from millrace.engine.feeds import FeedSpec
 from millrace.operators.evaluate import evaluate
 from millrace.operators.relational.paned import grid_of
 from millrace.operators.relational.timed import rows_of
@@ -14,8 +16,20 @@ from millrace.operators.relational.windows import sizes_of, slides_of
 from millrace.operators.vectors import as_array
 from millrace.plan.levels import QUERIES_AS
 from millrace.plan.outline import term_text
-from millrace.plan.panes import Added, Paned
+from millrace.plan.panes import Added, Paned, paned
+from millrace.session.planning import declared_for
 from millrace.time import print_duration
+
+if TYPE_CHECKING:
+    from millrace.session.session import Session
+
+
+def panes_of(session: Session, feed: FeedSpec) -> Paned | None:
+    """Return how the queries of a family share panes, if they do."""
+    plan = feed.plan
+    if plan is None or plan.sharing is not None or plan.panes == "never":
+        return None
+    return paned(plan.told[0], declared_for(session, plan))
 
 
 def pane_lines(found: Paned, parameters: pa.Table) -> Iterator[str]:

@@ -12,23 +12,21 @@ import pyarrow.compute as pc
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.plans import CHANGE, PlanSpec
 from millrace.errors import MillraceError
-from millrace.plan.bands import CELL, laid_declared
+from millrace.plan.bands import CELL
 from millrace.plan.bounds import growths
-from millrace.plan.declared import Declared
 from millrace.plan.gathering import why_gathered
 from millrace.plan.journeys import journeys
-from millrace.plan.levels import BIRTHS, QUERIES, QUERY, family_declared
-from millrace.plan.panes import Paned, paned
+from millrace.plan.levels import BIRTHS, QUERIES, QUERY
 from millrace.plan.placement import EVERYWHERE, FIRST, Placing
 from millrace.plan.relations import Relation, StreamOf
 from millrace.plan.tree import tree
 from millrace.session.alike import kin_of
 from millrace.session.band_explanation import range_line
-from millrace.session.family_explanation import sharing_lines
-from millrace.session.pane_explanation import pane_lines
+from millrace.session.family_explanation import lately, sharing_lines
+from millrace.session.pane_explanation import pane_lines, panes_of
 from millrace.session.plan_stores import store_lines
 from millrace.session.plan_work import shard_line, work_lines
-from millrace.session.planning import bound_relation, declared_in, planned_feed
+from millrace.session.planning import bound_relation, declared_for, planned_feed
 from millrace.time import print_duration
 
 if TYPE_CHECKING:
@@ -127,9 +125,10 @@ def _family(session: Session, feed: FeedSpec, runner: FeedSpec) -> Iterator[str]
     if runner.plan is not None and runner.plan.sharing is not None:
         yield from sharing_lines(session, runner, names)
         return
-    panes = _panes(session, runner)
+    panes = panes_of(session, runner)
     if panes is not None:
         yield from pane_lines(panes, rows.drop_columns([QUERY]))
+        yield from lately(session, runner, "questions about groups")
         yield f"meaning  the plan below, joined with {QUERIES}: {names}"
         return
     yield f"joined   with {QUERIES}, a row for each query, where parameters are used: {names}"
@@ -152,14 +151,6 @@ def _would_share(session: Session, name: str, bound: BoundRelation | None) -> It
         yield f"shares   the plan of {n_queries:,} standing queries that differ in constants alone"
 
 
-def _panes(session: Session, feed: FeedSpec) -> Paned | None:
-    """Return how the queries of a template share panes, if they do."""
-    plan = feed.plan
-    if plan is None or plan.sharing is not None or plan.panes == "never":
-        return None
-    return paned(plan.told[0], _declared(session, plan))
-
-
 def _answers(feed: FeedSpec) -> str:
     if CHANGE in feed.answer.names:
         return f"answers  a relation: {CHANGE} is 1 for a row that comes, -1 for one that goes"
@@ -174,21 +165,13 @@ def _place(session: Session, plan: PlanSpec) -> str:
         )
         stages = f", in {plan.hops + 1} stages" if plan.hops else ""
         return f"in all shards side by side{stages}: rows are spread, {spread}"
-    return f"in one shard: {why_gathered(plan.told[0], Placing(_declared(session, plan)))}"
-
-
-def _declared(session: Session, plan: PlanSpec) -> Declared:
-    """Return what a plan may name."""
-    declared = laid_declared(declared_in(session), plan.laid)
-    if plan.parameters is None or plan.sharing is not None:
-        return declared
-    return family_declared(declared, plan.parameter_types)
+    return f"in one shard: {why_gathered(plan.told[0], Placing(declared_for(session, plan)))}"
 
 
 def _hops(session: Session, plan: PlanSpec) -> Iterator[str]:
     """Tell where rows travel between shards, if they do."""
     if plan.hops and plan.columns is not None:
-        placing = Placing(_declared(session, plan), dict(plan.columns))
+        placing = Placing(declared_for(session, plan), dict(plan.columns))
         for number, journey in journeys(plan.told[0], placing):
             yield f"hop {number}    {journey}"
 

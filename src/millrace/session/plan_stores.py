@@ -7,11 +7,13 @@ are left out while they are empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from millrace.engine import facts
+from millrace.engine.catalog import Catalog
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.plan_stores import (
     ElementStore,
@@ -59,10 +61,17 @@ def held(manifest: Manifest, store: str) -> tuple[int, int]:
     return sum(each.rows for each in pieces), sum(each.bytes for each in pieces)
 
 
-def held_by(session: Session, feed: FeedSpec) -> int:
-    """Return how many bytes a plan holds, with the elements that it shares."""
+def readers(catalog: Catalog) -> Counter[str]:
+    """Count the plans that read each store of elements."""
+    return Counter(each.name for feed in catalog.plans() for each in element_stores(feed, catalog))
+
+
+def held_by(session: Session, feed: FeedSpec, n_readers: Mapping[str, int]) -> float:
+    """Return how many bytes a plan holds; of what several read, each holds an equal part."""
     catalog, manifest = session.engine.registry.catalog, session.engine.manifest
-    return sum(held(manifest, name)[1] for name, _ in plan_stores(feed, catalog))
+    return sum(
+        held(manifest, name)[1] / n_readers.get(name, 1) for name, _ in plan_stores(feed, catalog)
+    )
 
 
 class Store(NamedTuple):

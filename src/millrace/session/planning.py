@@ -11,6 +11,7 @@ from millrace.engine.feeds import FeedSpec, Kind
 from millrace.engine.parameters import parameter_schema
 from millrace.engine.plans import CHANGE, PlanSpec
 from millrace.errors import PlanError, UnboundedError
+from millrace.plan.bands import laid_declared
 from millrace.plan.bounds import growths
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Call, walk
@@ -126,6 +127,14 @@ def declared_in(session: Session) -> Declared:
     schemas = {each.name: each.schema for each in catalog.streams.values()}
     tables = {each.name: each.schema for each in catalog.tables.values()}
     return Declared(schemas, tables, session.function_types)
+
+
+def declared_for(session: Session, plan: PlanSpec) -> Declared:
+    """Return what a plan that stands may name: of a family, also its queries."""
+    declared = laid_declared(declared_in(session), plan.laid)
+    if plan.parameters is None or plan.sharing is not None:
+        return declared
+    return family_declared(declared, plan.parameter_types)
 
 
 def bound_relation(

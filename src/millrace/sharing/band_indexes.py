@@ -9,13 +9,15 @@
 All of them find the same. They are immutable, and know queries by their slots.
 
 Cost of counting a driver's affected queries (n bands, tau groups) among m = 100,000 stored rows:
-q_outer 20 to 40 ns n, merge_join 1 ns (n + m), d_outer 100 ns m and more, ssi 30 ns tau.
+q_outer 20 to 40 ns n, merge_join 1 ns (n + m), d_outer 100 ns m and more, ssi 30 ns tau. What they
+cost on a machine is measured (`sharing.band_calibration`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,13 +26,16 @@ from millrace.kernels.arrays import Floats, Ints, Ints32, Numbers
 from millrace.kernels.band_scans import Bands, Hits, Tree, merge, probe_each, stab_each
 from millrace.kernels.bands import Groups, Probes, expand_pairs, find_prefixes
 from millrace.kernels.box_stab import find_nodes
+from millrace.sharing.band_prices import PRICES, band_cost
 from millrace.sharing.band_rows import numbers_of
 from millrace.sharing.found import Descriptors, Pairs
 from millrace.sharing.partition import canonical
 from millrace.sharing.queries import BandQueries
+from millrace.sharing.select.prices import Prices
 
 Cost = Callable[[Floats], Floats]
 """What a driver takes, in ns, by the number of rows it meets."""
+PriceTable = Mapping[str, Prices]
 
 
 class BandIndex(Protocol):
@@ -72,19 +77,26 @@ class Scan:
         return Pairs(probes.drivers[found.probes], found.queries)
 
 
-def q_outer(queries: BandQueries, slots: Ints, *, doubles: bool) -> BandIndex:
+def q_outer(
+    queries: BandQueries, slots: Ints, *, doubles: bool, prices: PriceTable = PRICES
+) -> BandIndex:
     """Take bands as they come."""
-    return Scan(probe_each, (_bands(queries, slots, doubles=doubles),), _bisecting(slots.size))
+    bands = _bands(queries, slots, doubles=doubles)
+    return Scan(probe_each, (bands,), _cost("q_outer", slots.size, prices))
 
 
-def merge_join(queries: BandQueries, slots: Ints, *, doubles: bool) -> BandIndex:
+def merge_join(
+    queries: BandQueries, slots: Ints, *, doubles: bool, prices: PriceTable = PRICES
+) -> BandIndex:
     """Sort bands by low end."""
     order = np.argsort(queries.low, kind="stable")
     bands = _bands(_some(queries, order), slots[order], doubles=doubles)
-    return Scan(merge, (bands,), _merging(slots.size))
+    return Scan(merge, (bands,), _cost("merge_join", slots.size, prices))
 
 
-def d_outer(queries: BandQueries, slots: Ints, *, doubles: bool) -> BandIndex:
+def d_outer(
+    queries: BandQueries, slots: Ints, *, doubles: bool, prices: PriceTable = PRICES
+) -> BandIndex:
     """Put each band at the first node on its way down a tree of low ends whose centre it holds."""
     low, high, _ = _bands(queries, slots, doubles=doubles)
     centres = np.unique(queries.low)
@@ -98,8 +110,8 @@ def d_outer(queries: BandQueries, slots: Ints, *, doubles: bool) -> BandIndex:
         -high[by_high],
         slots[by_high],
     )
-    n_slots, descent = int(slots.max(initial=-1)) + 1, 20 * np.log2(slots.size + 2)
-    return Scan(stab_each, (tree, n_slots), lambda n_rows: n_rows * descent)
+    n_slots = int(slots.max(initial=-1)) + 1
+    return Scan(stab_each, (tree, n_slots), _cost("d_outer", slots.size, prices))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,12 +119,7 @@ class Stabbed:
     """Groups of bands that hold a common point."""
 
     groups: Groups
-
-    @property
-    def cost(self) -> Cost:
-        """What counting affected queries takes: two searches for each group."""
-        n_groups = self.groups.points.size
-        return lambda n_rows: n_groups * (10 + 1.2 * np.log2(n_rows + 2))
+    cost: Cost
 
     def describe(self, probes: Probes, values: Numbers) -> Descriptors:
         """Count affected queries by the prefixes of their groups."""
@@ -126,7 +133,9 @@ class Stabbed:
         return Pairs(*expand_pairs(found, probes, self.groups))
 
 
-def ssi(queries: BandQueries, slots: Ints, *, doubles: bool) -> BandIndex:
+def ssi(
+    queries: BandQueries, slots: Ints, *, doubles: bool, prices: PriceTable = PRICES
+) -> BandIndex:
     """Partition bands into as few groups as possible."""
     low, high, _ = _bands(queries, slots, doubles=doubles)
     parted = canonical(queries.low, queries.high)
@@ -143,7 +152,8 @@ def ssi(queries: BandQueries, slots: Ints, *, doubles: bool) -> BandIndex:
             -high[by_high],
             slots[by_high],
             low_ranks[by_high],
-        )
+        ),
+        _cost("ssi", parted.sizes.size, prices),
     )
 
 
@@ -171,18 +181,26 @@ class Cheapest:
         return min(self.ways, key=lambda each: float(each.cost(n_rows).sum()))
 
 
-def scattered(queries: BandQueries, slots: Ints, *, doubles: bool) -> BandIndex:
+def scattered(
+    queries: BandQueries, slots: Ints, *, doubles: bool, prices: PriceTable = PRICES
+) -> BandIndex:
     """Keep bands that have little in common: grouped, merged with rows, or each bisecting few."""
     builds = (ssi, merge_join, q_outer)
-    return Cheapest(tuple(build(queries, slots, doubles=doubles) for build in builds))
+    return Cheapest(
+        tuple(build(queries, slots, doubles=doubles, prices=prices) for build in builds)
+    )
 
 
-def _bisecting(n_bands: int) -> Cost:
-    return lambda n_rows: 2.2 * n_bands * np.log2(n_rows + 2)
+def expected_of_bands(queries: BandQueries, n_rows: Floats, prices: PriceTable) -> dict[str, float]:
+    """Return what each way would take for drivers that meet so many rows, without building it."""
+    some = _some(queries, np.flatnonzero(queries.nonempty()))
+    n_groups = canonical(some.low, some.high).sizes.size
+    sizes = {way: n_groups if way == "ssi" else len(some) for way in prices}
+    return {way: float(band_cost(way, size, n_rows, prices).sum()) for way, size in sizes.items()}
 
 
-def _merging(n_bands: int) -> Cost:
-    return lambda n_rows: 1.2 * (n_bands + n_rows)
+def _cost(way: str, n_bands: int, prices: PriceTable) -> Cost:
+    return partial(band_cost, way, n_bands, prices=prices)
 
 
 def _bands(queries: BandQueries, slots: Ints, *, doubles: bool) -> Bands:

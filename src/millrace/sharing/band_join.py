@@ -8,18 +8,20 @@ Invariant: drivers and stored rows are within reach (`band_rows`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from millrace.kernels.arrays import Floats, Ints, Numbers
 from millrace.kernels.bands import Probes
 from millrace.sharing.band_indexes import BandIndex, q_outer
+from millrace.sharing.band_prices import PRICES
 from millrace.sharing.band_rows import numbers_of, probes_of, within_reach
 from millrace.sharing.band_table import BandTable
 from millrace.sharing.drivers import Drivers
 from millrace.sharing.found import Descriptors, Found, Pairs, Runs, joined
 from millrace.sharing.queries import BandQueries
+from millrace.sharing.select.prices import Prices
 from millrace.sharing.stored import Stored
 from millrace.sharing.upkeep import Upkeep
 
@@ -27,9 +29,15 @@ from millrace.sharing.upkeep import Upkeep
 class BandJoin:
     """Bands of a table in one kind of index."""
 
-    def __init__(self, build: Callable[..., BandIndex], table: BandTable) -> None:
+    def __init__(
+        self,
+        build: Callable[..., BandIndex],
+        table: BandTable,
+        prices: Mapping[str, Prices] = PRICES,
+    ) -> None:
         self._build = build
         self._table = table
+        self._prices = prices
         self._upkeep = Upkeep()
         self.version = 0
         self.rebuild()
@@ -102,4 +110,5 @@ class BandJoin:
     def _indexed(self, build: Callable[..., BandIndex], slots: Ints) -> BandIndex:
         """Index the bands of some slots; an empty band is in no index."""
         some = slots[self._table.inhabited(slots)]
-        return build(self._table.queries(some), some, doubles=self._table.doubles)
+        queries, doubles = self._table.queries(some), self._table.doubles
+        return build(queries, some, doubles=doubles, prices=self._prices)

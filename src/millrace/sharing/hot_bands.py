@@ -10,16 +10,20 @@ Invariant: a query is in one part, that in which the tracker has it; an empty ba
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from millrace.kernels.arrays import Floats, Ints
 from millrace.sharing.band_indexes import scattered, ssi
 from millrace.sharing.band_join import BandJoin
+from millrace.sharing.band_prices import PRICES
 from millrace.sharing.band_table import BandTable
 from millrace.sharing.drivers import Drivers
 from millrace.sharing.found import Descriptors, Found, Pairs, Runs, joined
 from millrace.sharing.hotspots import Hotspots
 from millrace.sharing.queries import BandQueries
+from millrace.sharing.select.prices import Prices
 from millrace.sharing.stored import Stored
 from millrace.sharing.upkeep import with_room
 
@@ -29,11 +33,13 @@ ABSENT, EMPTY, SCATTERED, HOT = range(4)
 class HotBandJoin:
     """Bands that come and go, in two parts."""
 
-    def __init__(self, tracker: Hotspots, table: BandTable) -> None:
+    def __init__(
+        self, tracker: Hotspots, table: BandTable, prices: Mapping[str, Prices] = PRICES
+    ) -> None:
         self._tracker = tracker
         self._table = table
-        self._hot = BandJoin(ssi, table)
-        self._scattered = BandJoin(scattered, table)
+        self._hot = BandJoin(ssi, table, prices)
+        self._scattered = BandJoin(scattered, table, prices)
         self._part = np.zeros(0, np.int8)
         self.version = 0
 

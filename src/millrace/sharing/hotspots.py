@@ -48,14 +48,14 @@ class Hotspots:
         alpha: float,
         *,
         slack: float = 1.0,
-        least_hot: int = LEAST_HOT,
+        least_hot: int | None = None,
         checked: bool = False,
     ) -> None:
         self.alpha = alpha
         self.scattered = Partition(slack)
         self.n_moves = 0
         self.n_changes = 0
-        self._least_hot = least_hot
+        self._least_hot = LEAST_HOT if least_hot is None else least_hot
         self._checked = checked
         self._low = np.zeros(0, np.int64)
         self._high = np.zeros(0, np.int64)

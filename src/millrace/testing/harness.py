@@ -222,7 +222,12 @@ class Process:
 
     def _settle(self, epoch: int) -> None:
         settings = self.how.settings_of(epoch)
-        self.engine.settings = replace(settings, keep_rejected=KEEP_REJECTED, merge_at_start=True)
+        self.engine.settings = replace(
+            settings,
+            keep_rejected=KEEP_REJECTED,
+            merge_at_start=True,
+            strategy=self.scenario.strategy,
+        )
         self.clock.set(self.scenario.clock(epoch))
 
 

@@ -1,8 +1,8 @@
 """Hypothesis strategies: families of joins of windows, of two to four streams.
 
 Leaves are joined as a chain, a star or a clique, by one key or by two, or by no key at all; sizes
-of windows and conditions of one leaf or of several have parameters. What is told may be few
-columns, so that equal rows come and go, also at one instant.
+of windows and conditions of one leaf or of several have parameters, and some call a function. What
+is told may be few columns, so that equal rows come and go, also at one instant.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from collections.abc import Callable, Sequence
 from itertools import combinations, pairwise
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 from millrace.plan.conditions import both
 from millrace.plan.expressions import (
     Arithmetic,
+    Call,
     Column,
     Compare,
     Comparison,
@@ -28,8 +31,24 @@ from millrace.plan.nodes import Output
 from millrace.plan.relations import Filter, Join, Project, Relation, Source, Window, Windowed
 from millrace.testing.family_strategies import SIZE, Family
 
+NEAR = "near"
+"""The function that some conditions call."""
+FUNCTION_TYPES = {NEAR: pa.bool_()}
 _SIZES = (3, 0, 2, 5)
 _COLUMNS = ("k", "v", "name")
+
+
+def near(one: pa.Array, other: pa.Array, most: pa.Array) -> pa.Array:
+    """Say which numbers are not more than so much apart."""
+    apart = pc.subtract(*(pc.cast(each, pa.int64()) for each in (one, other)))
+    return pc.less_equal(pc.abs(apart), pc.cast(most, pa.int64()))
+
+
+def near_one(one: int | None, other: int | None, most: int | None) -> bool | None:
+    """Say the same of two numbers, as the definition of what is true."""
+    if one is None or other is None or most is None:
+        return None
+    return abs(one - other) <= most
 
 
 class _Parameters:
@@ -44,8 +63,13 @@ class _Parameters:
 
 
 @st.composite
-def join_families(draw: st.DrawFn, *, most: int = 4, stamped: bool = False) -> Family:
-    """Draw a family of joins of at most so many leaves; `stamped` ones may tell times of all."""
+def join_families(
+    draw: st.DrawFn, *, most: int = 4, stamped: bool = False, calls: bool = True
+) -> Family:
+    """Draw a family of joins of at most so many leaves; `stamped` ones may tell times of all.
+
+    With `calls` some conditions call a function.
+    """
     parameters = _Parameters()
     aliases = [f"a{at}" for at in range(draw(st.integers(2, most)))]
     leaves = [_leaf(draw, each, parameters) for each in aliases]
@@ -53,7 +77,8 @@ def join_families(draw: st.DrawFn, *, most: int = 4, stamped: bool = False) -> F
     for leaf in leaves[1:]:
         relation = Join("inner", relation, leaf)
     conditions = _equalities(draw, aliases)
-    for make in draw(st.lists(st.sampled_from(_CONDITIONS), min_size=1, max_size=3)):
+    conditioned = st.sampled_from(_CONDITIONS + (_CALLS if calls else ()))
+    for make in draw(st.lists(conditioned, min_size=1, max_size=3)):
         one, other = draw(st.permutations(aliases))[:2]
         conditions.append(make(one, other, parameters))
     joined = Filter(relation, _all_of(conditions))
@@ -156,10 +181,26 @@ def _constant(one: str, _: str, __: _Parameters) -> Expression:
     return Compare("<>", Column(f"{one}.v"), Literal(2))
 
 
-_CONDITIONS: tuple[Callable[[str, str, _Parameters], Expression], ...] = (
+def _near(one: str, other: str, parameters: _Parameters) -> Expression:
+    values = Column(f"{one}.v"), Column(f"{other}.v")
+    return Call(NEAR, (*values, parameters.new("int")))
+
+
+def _near_itself(one: str, _: str, parameters: _Parameters) -> Expression:
+    values = Column(f"{one}.v"), Column(f"{one}.k")
+    return Compare("=", Call(NEAR, (*values, parameters.new("int"))), Literal(value=True))
+
+
+def _near_for_all(one: str, _: str, __: _Parameters) -> Expression:
+    return Call(NEAR, (Column(f"{one}.v"), Column(f"{one}.k"), Literal(1)))
+
+
+Condition = Callable[[str, str, _Parameters], Expression]
+_CONDITIONS: tuple[Condition, ...] = (
     _at_least, _below, _named, _after, _between, _band, _moved, _residual, _either, _ordered,
     _constant,
 )  # fmt: skip
+_CALLS: tuple[Condition, ...] = (_near, _near_itself, _near_for_all)
 
 
 def _compared(operator: Comparison, one: str, other: str, column: str) -> Expression:

@@ -41,6 +41,15 @@ def fussy(values: pa.Array) -> pa.Array:
     return pc.greater(values, 1.0)
 
 
+def picky(values: pa.Array, numbers: pa.Array) -> pa.Array:
+    """Compare the rest of a division by five; raise for what is large, if it is asked by one."""
+    if pc.any(pc.and_(pc.greater(values, 30), pc.equal(numbers, 1))).as_py():
+        message = "large"
+        raise ValueError(message)
+    rest = pc.subtract(values, pc.multiply(pc.divide(values, 5), 5))
+    return pc.greater(rest, numbers)
+
+
 TEMPLATE = "SELECT at, value FROM kafka WHERE at > :low - 20 AND at % 8 <> :slot % 8"
 PARAMETERS = {"slot": "bigint", "low": "bigint"}
 JOINED = (
@@ -48,6 +57,11 @@ JOINED = (
     "WHERE a.tag = b.tag AND a.at > :low - 20"
 )
 """A template with the same parameters whose queries are one join."""
+SUMMED = (
+    "SELECT RSTREAM(tag, count(*) AS n, sum(at) AS total) EVERY 10 us FROM kafka [RANGE 30 us] "
+    "WHERE at > :low - 20 AND at % 40 < :slot GROUP BY tag"
+)
+"""One whose queries share panes."""
 
 PLANS = {
     "grouped": "SELECT tag, count(*) AS n, sum(value) AS total, max(value) AS most "
@@ -66,15 +80,22 @@ ALIKE = {
     "files [RANGE 25 us] b WHERE a.tag = b.tag AND a.at % 5 > {n}",
     "ticks": "SELECT RSTREAM(tag, sum(at) AS n) EVERY 10 us FROM kafka [RANGE 30 us] "
     "WHERE at % 9 > {n} GROUP BY tag",
+    "banded": "SELECT ISTREAM(a.at, b.at AS other, a.ts AS one, b.ts AS two) "
+    "FROM kafka [RANGE 1{n} us] a, files [RANGE 25 us] b WHERE b.at - a.at BETWEEN -{n} AND {n}",
+    "called": "SELECT ISTREAM(a.at, b.at AS other) FROM kafka [RANGE 14 us] a, "
+    "files [RANGE 2{n} us] b WHERE a.tag = b.tag AND a.at > {n} AND picky(a.at, {n})",
     "large": "SELECT sum(at + 4611686018427387904) AS n FROM kafka [RANGE 30 us] "
     "WHERE part = 'a' AND at >= 28 AND at < 28 + {n} * {n}",
 }
-"""Queries of which several stand that differ in `n`; the last one fails if `n` is 2."""
+"""Queries of which several stand that differ in `n`.
+
+The last one fails if `n` is 2, and the one that calls a function if it is 1.
+"""
 
 LIMITS, LIMIT_COLUMNS = "limits", "tag text, least double"
 """A table that queries read where plans stand."""
 
-FUNCTIONS: dict[str, Function] = {"fussy": fussy}
+FUNCTIONS: dict[str, Function] = {"fussy": fussy, "picky": picky}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +111,14 @@ class Scenario:
     @property
     def templates(self) -> dict[str, str]:
         """The templates in force; all have the same rows."""
-        return {"many": TEMPLATE, **({"joined": JOINED} if self.plans else {})}
+        found = {"many": TEMPLATE}
+        found |= {"joined": JOINED} if self.plans else {}
+        return found | ({"summed": SUMMED} if self.alike else {})
+
+    @property
+    def strategy(self) -> str:
+        """What finds the queries of those that are one join."""
+        return "window_ssi" if self.alike else "auto"
 
     def clock(self, epoch: int) -> int:
         """Return the wall clock when the epoch is decided."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from millrace.engine.receipt import Receipt, Written
 from millrace.engine.tally import Segment, Tally
 from millrace.errors import CorruptionError
+from millrace.operators.weighing import Weighed
 from millrace.state.piece import Piece
 
 PIECE = Piece("runs/a", "rows/s.1@2", 0, 3, (0, 1), (9, 9), 1, 8, 64)
+WEIGHED = Weighed(("ssi",), {"ssi": 1.5, "lineage": 2.0}, 3)
 TABLE = pa.table({"_key": pa.array([1, 2], pa.uint64()), "_time": [5, 6], "x": [None, "é"]})
 
 
@@ -21,7 +25,8 @@ def receipt() -> Receipt:
         Written("rows/s.1", 2, 0, merge=1),
     )
     tallies = (Tally("s", rows=3, segments=(Segment("p", [0], 6, 5),)),)
-    return Receipt(2, written, {"results/q.4@2": TABLE}, tallies, True, {"sort": 0.25}, 999)
+    made = Receipt(2, written, {"results/q.4@2": TABLE}, tallies, True, {"sort": 0.25}, 999)
+    return replace(made, reaches={7: 5}, weighed={7: WEIGHED})
 
 
 def test_a_receipt_survives_the_way_to_the_driver() -> None:
@@ -29,6 +34,7 @@ def test_a_receipt_survives_the_way_to_the_driver() -> None:
 
     assert (got.shard, got.written, got.tallies) == (sent.shard, sent.written, sent.tallies)
     assert (got.oversize, dict(got.seconds), got.bytes_written) == (True, {"sort": 0.25}, 999)
+    assert (got.reaches, got.weighed) == ({7: 5}, {7: WEIGHED})
     assert list(got.inline) == ["results/q.4@2"]
     assert got.inline["results/q.4@2"].equals(TABLE)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from millrace.engine.receipt import Receipt
 from millrace.engine.work import Done, Works
+from millrace.operators.weighing import Weighed
 
 
 def test_shards_and_epochs_are_added_up() -> None:
@@ -18,6 +19,17 @@ def test_shards_and_epochs_are_added_up() -> None:
     assert found.total == {"r0": Done(9, 1.75, 3), "r1": Done(2, 0.0)}
     assert found.last == {"r0": Done(1, 1.0, 1), "r1": Done(2, 0.0)}
     assert found.shards == {0: Done(3, 0.5), 1: Done(5, 0.25, 2)}
+
+
+def test_ways_of_shards_are_told_together_and_stand_until_one_is_chosen_again() -> None:
+    works, work = Works(), {7: {"r0": (1, 0.0, 0)}}
+    one, other = Weighed(("ssi",), {"ssi": 1.0}, 3), Weighed(("lineage",), {"ssi": 4.0}, 2)
+
+    works.add(4, [Receipt(each, work=work, weighed={7: found})
+                  for each, found in enumerate((one, other))])  # fmt: skip
+    works.add(5, [Receipt(0, work=work)])
+
+    assert works.plans[7].weighed == Weighed(("lineage", "ssi"), {"ssi": 5.0}, 5)
 
 
 def test_what_was_dropped_is_forgotten() -> None:

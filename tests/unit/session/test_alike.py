@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import millrace
@@ -158,10 +159,26 @@ def test_the_same_query_may_be_registered_again_and_no_other() -> None:
         session.query(text(1), name="a", keep=5)
 
 
+def test_joins_that_call_functions_are_one_join() -> None:
+    session = opened()
+    session.function("odd", pc.greater, returns="boolean")
+    run = started(session)
+    for low in range(3):
+        session.query(text(low) + f" AND odd(a.v, {low})", name=f"q{low}")
+    fed(run, 1, 3, 5, 20)
+
+    assert joined(session) == ["q1", "q2"]
+    assert len(catalog_of(session).planned) == 2
+    assert [len(results(session.standing(f"q{low}"))) > 0 for low in range(3)] == [True] * 3
+
+
 def alone_with_a_function(session: millrace.Session) -> None:
     session.function("odd", lambda values: values, returns="int")
     for low in (1, 2):
-        session.query(text(low) + " AND odd(a.v) > 0", name=f"q{low}")
+        session.query(
+            text(low, of=ABOVE).replace("s [RANGE 4 us]", "s [RANGE 4 us] WHERE odd(v) > 0"),
+            name=f"q{low}",
+        )
 
 
 def alone_with_a_history(session: millrace.Session) -> None:

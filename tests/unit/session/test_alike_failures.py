@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import millrace
@@ -27,13 +28,29 @@ HAVING = "SELECT k, sum(v) AS n FROM s [RANGE 4 us] GROUP BY k HAVING count(*) >
 JOIN = "SELECT ISTREAM(a.k, b.v) FROM s [RANGE 4 us] a, s [RANGE 3 us] b "
 JOIN += "WHERE a.k = b.k AND a.u > {low}"
 HELD = JOIN.replace("ISTREAM(a.k, b.v)", "a.k, b.v")
+FUSSY = JOIN + " AND fussy(a.v, {low})"
+STRICT = HELD + " AND strict(a.v)"
 ORDINARY, TOO_LARGE = [1, 2, 3], [7, 2**62, 2**62]
 LOWS = (0, 5, 10, 60, 99)
+
+
+def fussy(values: pa.Array, lows: pa.Array) -> pa.Array:
+    """Say that all is well; raise for what is too large, unless somebody does not mind."""
+    if pc.any(pc.and_(pc.greater(values, 2**60), pc.less(lows, 50))).as_py():
+        raise ValueError("too large")
+    return pc.greater(values, 0)
+
+
+def strict(values: pa.Array) -> pa.Array:
+    """Raise for what is too large, whoever asks."""
+    return fussy(values, pa.scalar(0))
 
 
 def opened(root: Root, families: Together) -> tuple[millrace.Session, LocalRun]:
     how = Settings(shards=2, spread="always", families=families, backoff=0)
     session = millrace.Session(root, threads=False, settings=how)
+    for function in (fussy, strict):
+        session.function(function.__name__, function, returns="boolean")
     columns = "k int, u int, v bigint, ts timestamp"
     session.stream("s", Feed(columns), time="ts", retain="1 hour")
     run = session.start()
@@ -59,6 +76,7 @@ def told(of: str, families: Together) -> list[Any]:
     """Queries fail, are resumed, dropped and registered anew, and the engine begins anew."""
     root, found = MemoryRoot(), list[Any]()
     session, run = opened(root, families)
+    n_queries = len(LOWS) - (families == "auto")
 
     def look() -> None:
         names = [each for each in session.engine.registry.population.names if not is_hidden(each)]
@@ -70,6 +88,9 @@ def told(of: str, families: Together) -> list[Any]:
     for low in LOWS:
         session.query(of.format(low=low), name=f"q{low}")
     fed(run, 1, 2)
+    catalog = session.engine.registry.catalog
+    runs = [len(catalog.members(each.name)) for each in catalog.plans() if each.runs_queries]
+    assert runs == ([] if families == "never" else [n_queries])
     fed(run, 3, values=TOO_LARGE)
     session.query(of.format(low=0), name="late")
     fed(run, 4, 6)
@@ -96,13 +117,25 @@ def told(of: str, families: Together) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("of", [SUM, BY_KEY, SLIDING])
+@pytest.mark.parametrize("of", [SUM, BY_KEY, SLIDING, FUSSY])
 def test_only_those_fail_that_would_alone_and_the_others_answer_as_without_them(of: str) -> None:
     alone = told(of, "never")
 
     assert {name for name, failure, _ in alone if failure} == {"q0", "q5", "q10", "late"}
     assert told(of, "always") == alone
     assert told(of, "auto") == alone
+
+
+def test_a_function_that_fails_for_all_of_a_join_fails_for_nobody_who_has_not_seen_the_row() -> (
+    None
+):
+    alone = told(STRICT, "never")
+
+    assert {(name, failure is None) for name, failure, _ in alone} >= {
+        ("q99", False),
+        ("late", True),
+    }
+    assert told(STRICT, "always") == alone
 
 
 def test_what_all_of_them_share_fails_for_all_and_each_is_resumed_by_itself() -> None:

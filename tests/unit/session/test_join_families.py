@@ -21,7 +21,7 @@ from millrace.schema import Schema
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.root import Root
 from millrace.testing.family_strategies import Family, members, with_constants
-from millrace.testing.join_families import join_families
+from millrace.testing.join_families import NEAR, join_families, near
 from millrace.testing.oracle.aggregates import same
 from millrace.testing.oracle.families import Member
 from millrace.testing.oracle.relations import Element
@@ -100,6 +100,7 @@ class Trial:
 
     def open(self) -> None:
         self.session = millrace.Session(self.root, settings=self.settings)
+        self.session.function(NEAR, near, returns="boolean")
         for name, schema in TIMED.streams.items():
             self.session.stream(name, millrace.Feed(), schema=schema, time="ts")
         types = {f"x{at}": each for at, each in enumerate(self.family.types)}

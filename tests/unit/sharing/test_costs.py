@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.kernels.arrays import Floats, Ints
+from millrace.sharing import band_calibration, lineage_prices, machine_prices, measuring
 from millrace.sharing.costs import fit_prices
 from millrace.sharing.drivers import Drivers
 from millrace.sharing.found import Found, Pairs
-from millrace.sharing.select import experience
+from millrace.sharing.select import calibration, experience
 from millrace.sharing.select.batch import Load
 from millrace.sharing.select.calibration import (
     calibrate,
@@ -28,6 +35,7 @@ from millrace.sharing.select.strategies import BUILDS, STRATEGIES, dynamic
 from millrace.sharing.select.strategy import Indexed
 from millrace.sharing.select.warm import warm_select_joins
 from millrace.sharing.stored import Stored
+from millrace.sharing.window import calibration as window_calibration
 
 AMOUNTS = st.lists(
     st.tuples(st.floats(0.1, 100), st.floats(0.1, 100), st.floats(0, 100)), min_size=1, max_size=8
@@ -198,7 +206,8 @@ def test_what_is_close_is_tried_in_one_go_and_more_often() -> None:
     assert known.correct(totals[:, None])[:, 0].tolist() == [1.2, 1.0, 5.0, np.inf]
 
 
-def test_prices_are_measured_once_and_kept(tmp_path: Path) -> None:
+def test_prices_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "calibrate", partial(calibrate, n_trials=6))
     path = tmp_path / "prices" / "of.json"
     assert prices_of_machine(path) == PRICES
 
@@ -222,3 +231,96 @@ def test_calibrating_tells_the_dear_from_the_cheap() -> None:
 
 def test_warming_runs_every_strategy() -> None:
     warm_select_joins()
+
+
+# ---- the prices of a machine ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("calibrated", [band_calibration, lineage_prices, window_calibration])
+def test_each_kind_of_work_is_measured_in_a_moment(calibrated: Any) -> None:
+    prices = calibrated.calibrate(n_trials=6)
+
+    known = calibrated.LIST.known
+    assert {name: len(each) for name, each in prices.items()} == {
+        name: len(each) for name, each in known.items()
+    }
+    assert all(min(each) >= 0 < max(each) for each in prices.values())
+
+
+def test_what_takes_too_long_is_not_tried_and_keeps_its_price() -> None:
+    done: list[str] = []
+    known = {"dear": (1.0, 0.0), "cheap": (1.0, 0.0), "rare": (1.0, 0.0)}
+    trials = [measuring.Trial("dear", np.array([1e12, 0.0]), lambda: done.append("dear"))]
+    trials += [measuring.Trial("cheap", np.array([n, 1.0]), lambda: done.append("cheap"))
+               for n in (1.0, 2.0)]  # fmt: skip
+    trials += [measuring.Trial("rare", np.array([1.0, 1.0]), lambda: done.append("rare"))]
+
+    prices = measuring.measured(trials, known)
+
+    assert set(done) == {"cheap", "rare"}
+    assert (prices["dear"], prices["rare"]) == (known["dear"], known["rare"])
+    assert prices["cheap"] != known["cheap"]
+
+
+def test_measuring_ends_in_time() -> None:
+    endless = (measuring.Trial("a", np.ones(1), lambda: None) for _ in count())
+
+    assert measuring.measured(endless, {"a": (1.0,)}, seconds=0.01)["a"] != (1.0,)
+
+
+@pytest.fixture
+def unmeasured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A machine on which nothing was measured, and where that is quick."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(machine_prices.VARIABLE)
+    monkeypatch.setattr(machine_prices, "_BEGUN", Lock())
+    quick = {
+        kind: (
+            each,
+            lambda known=each.known: {name: (7.0,) * len(of) for name, of in known.items()},
+        )
+        for kind, (each, _) in machine_prices.LISTS.items()
+    }
+    monkeypatch.setattr(machine_prices, "LISTS", quick)
+    machine_prices.machine_prices.cache_clear()
+    yield tmp_path / "millrace"
+    machine_prices.machine_prices.cache_clear()
+
+
+def test_a_machine_is_measured_once_beside_its_work(unmeasured: Path) -> None:
+    before = machine_prices.machine_prices()
+    thread = machine_prices.measure_beside()
+    assert thread is not None
+    thread.join()
+    after = machine_prices.machine_prices()
+
+    assert before.select == PRICES
+    assert set(after.lineage.values()) == {(7.0, 7.0)}
+    assert set(after.band) == set(band_calibration.LIST.known)
+    assert machine_prices.measure_beside() is None
+    assert sorted(each.name.split("-")[1] for each in unmeasured.iterdir()) == [
+        "band", "lineage", "select", "window",
+    ]  # fmt: skip
+
+
+def test_one_process_measures_and_who_died_is_not_waited_for(unmeasured: Path) -> None:
+    lock = unmeasured / "prices.lock"
+    unmeasured.mkdir()
+    lock.touch()
+    machine_prices._measure_alone()
+    assert [*unmeasured.iterdir()] == [lock]
+
+    long_ago = time.time() - machine_prices.STALE_SECONDS - 1
+    os.utime(lock, (long_ago, long_ago))
+    machine_prices._measure_alone()
+
+    assert not lock.exists()
+    assert len([*unmeasured.iterdir()]) == 4
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_nothing_is_measured_where_that_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(machine_prices.VARIABLE, machine_prices.KNOWN)
+
+    assert machine_prices.measure_beside() is None
+    assert machine_prices.machine_prices().window == window_calibration.LIST.known

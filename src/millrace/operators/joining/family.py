@@ -8,15 +8,16 @@ Nothing is remembered but the elements themselves, and those are shared with all
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
 import pyarrow as pa
 
 from millrace.kernels.arrays import Hashes
-from millrace.operators.joining.choosing import LINEAGE, chosen, estimates
+from millrace.operators.joining import rules
+from millrace.operators.joining.choosing import chosen, estimates
 from millrace.operators.joining.conditions import Conditions, Sorting
 from millrace.operators.joining.lineage import anybodys, leaf_codes
 from millrace.operators.joining.pairing import pairing
@@ -29,22 +30,28 @@ from millrace.operators.joining.working import Work
 from millrace.operators.query_sets import SETS
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.streams import ordered
-from millrace.operators.relational.timed import empty_rows
+from millrace.operators.relational.timed import OPEN, empty_rows
+from millrace.operators.weighing import Weighed
 from millrace.plan.declared import Declared
 from millrace.plan.joining import Joining, Sharing
 from millrace.plan.relation_types import relation_schema
 from millrace.plan.relations import StreamKind
+from millrace.sharing.lineage_prices import LINEAGE
 
 _NUMBERS = count()
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
-    """The way in which queries are found, what each way is expected to take (ns), for how many."""
+class Stepped:
+    """What a slab comes to: what is told, how far back windows reach, what was read again.
 
-    way: str
-    costs: Mapping[str, float]
-    n_drivers: int
+    `weighed` is how queries were found, if something was there to find them by.
+    """
+
+    told: Elements
+    reach: int
+    n_past: int
+    weighed: Weighed | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,8 +67,6 @@ class FamilyJoin:
     strategy: str
     kind: StreamKind = "istream"
     """Whether what comes is told, or what goes."""
-    latest: list[str] = field(default_factory=list)
-    """How queries were found in this process the last time, if they were."""
     number: int = field(default_factory=lambda: next(_NUMBERS))
 
     @classmethod
@@ -88,12 +93,13 @@ class FamilyJoin:
         """Return the stores that are used: none of its own."""
         return {}
 
-    def step(self, slab: Slab) -> tuple[Elements, int, int]:
-        """Take a slab; return what is told, how far back windows reach, and what was read again."""
+    def step(self, slab: Slab) -> Stepped:
+        """Take a slab."""
         prepared = self._prepared(slab)
         leaves = self._leaves(prepared.queries, slab)
         n_past = sum(each.n_past for each in leaves)
-        return self._told(prepared, leaves, slab), prepared.queries.reach, n_past
+        weighed, told = self._told(prepared, leaves, slab)
+        return Stepped(told, prepared.queries.reach, n_past, weighed)
 
     def _prepared(self, slab: Slab) -> Prepared:
         """Return the queries as they are now."""
@@ -114,13 +120,14 @@ class FamilyJoin:
 
     def _leaves(self, queries: Queries, slab: Slab) -> list[LeafRows]:
         """Return the rows of each leaf that may be somebody's: those of the slab, and partners."""
+        readings = self._readings(queries, slab)
         new = [
             self._anybodys(leaf, each.new(slab), queries, slab)
-            for leaf, each in enumerate(self.readings)
+            for leaf, each in enumerate(readings)
         ]
-        ending = self._ending(queries, slab) if self.kind == "dstream" else []
+        ending = _ending(readings, queries, slab) if self.kind == "dstream" else []
         found = []
-        for leaf, reading in enumerate(self.readings):
+        for leaf, reading in enumerate(readings):
             # What goes may be of the driver's own leaf; what comes asks the others.
             asking = [each.keys for at, each in enumerate(new) if at != leaf or not self.distinct]
             asking += ending
@@ -132,35 +139,34 @@ class FamilyJoin:
             found.append(behind(past, new[leaf]))
         return found
 
-    def _ending(self, queries: Queries, slab: Slab) -> list[Hashes]:
-        """Return the keys of the past elements whose time in a window ends in the slab."""
-        found = []
-        for reading, sizes in zip(self.readings, queries.sizes, strict=True):
-            if len(sizes):
-                begin = slab.begin - 1 - int(sizes.max())
-                end = min(slab.begin, slab.end - 1 - int(sizes.min()))
-                found.append(reading.between(begin, end, slab).keys)
-        return found
+    def _readings(self, queries: Queries, slab: Slab) -> list[Reading]:
+        """Return how leaves are read: what no query sees is left out before anything is asked."""
+        assert slab.members is not None, "a family that is one join is given its queries"
+        low, _ = rules.sees(slab.members.entered(queries.born))
+        since = int(low.min(initial=OPEN))
+        return [replace(each, since=since) for each in self.readings]
 
     def _anybodys(self, leaf: int, rows: LeafRows, queries: Queries, slab: Slab) -> LeafRows:
         codes = leaf_codes(leaf, rows, self.conditions, queries, slab.functions)
         return rows.where(anybodys(codes, queries, len(rows)))
 
-    def _told(self, prepared: Prepared, leaves: list[LeafRows], slab: Slab) -> Elements:
-        queries = prepared.queries
+    def _told(
+        self, prepared: Prepared, leaves: list[LeafRows], slab: Slab
+    ) -> tuple[Weighed | None, Elements]:
+        queries, weighed = prepared.queries, None
         if not all(map(len, leaves)) or not len(queries):
-            return Elements(empty_rows(self._schema), np.zeros(0, np.int64))
+            return None, Elements(empty_rows(self._schema), np.zeros(0, np.int64))
         work = self._work(prepared, leaves, slab)
         if self.kind == "dstream":
             found = work.went(slab.begin, slab.end)
             if not self.distinct and len(found):
                 found = found.less(work.came(self.strategy)[1], len(queries))
         else:
-            self.latest[:], found = work.came(self.strategy)
+            weighed, found = work.came(self.strategy)
             if not self.distinct and len(found):
                 found = work.news(found)
         rows, times = found.as_sets(queries.ids, distinct=self.distinct)
-        return ordered(rows, times, np.ones(len(times), np.int64))
+        return weighed, ordered(rows, times, np.ones(len(times), np.int64))
 
     def _work(self, prepared: Prepared, leaves: list[LeafRows], slab: Slab) -> Work:
         telling = Telling(self.joining.outputs, self.told, slab.functions)
@@ -174,11 +180,22 @@ class FamilyJoin:
         if all(map(len, leaves)) and len(prepared.queries):
             finding = self._work(prepared, leaves, slab).finding()
         if finding is None:
-            return Weighed(LINEAGE, {}, n_drivers)
+            return Weighed((LINEAGE,), {}, n_drivers)
         probes = finding.probes()
-        way = chosen(self.strategy, finding, probes)
-        return Weighed(way, estimates(finding, probes), n_drivers)
+        ways = chosen(self.strategy, finding, probes).ways
+        return Weighed(ways, estimates(finding, probes), n_drivers)
 
     @property
     def _schema(self) -> pa.Schema:
         return pa.schema([pa.field(SETS, pa.binary()), *self.told])
+
+
+def _ending(readings: Sequence[Reading], queries: Queries, slab: Slab) -> list[Hashes]:
+    """Return the keys of the past elements whose time in a window ends in the slab."""
+    found = []
+    for reading, sizes in zip(readings, queries.sizes, strict=True):
+        if len(sizes):
+            begin = slab.begin - 1 - int(sizes.max())
+            end = min(slab.begin, slab.end - 1 - int(sizes.min()))
+            found.append(reading.between(begin, end, slab).keys)
+    return found

@@ -2,15 +2,14 @@
 
 select    a range of one leaf or of each: SelectFirst, JoinFirst, SSI, Hotspot, Dynamic, ...
 window    and each query has a window of its own: SelectFirst, JoinFirst, SSI, which know how old
-          what is stored is
+          what is stored is, and Dynamic, which takes one of them for each driver
 band      no such range, but one of the difference of whole numbers: merge join, SSI, Hotspot
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -27,14 +26,15 @@ from millrace.sharing.drivers import Drivers
 from millrace.sharing.found import Found
 from millrace.sharing.hot_bands import HotBandJoin
 from millrace.sharing.hotspots import Hotspots
+from millrace.sharing.machine_prices import machine_prices
 from millrace.sharing.queries import BandQueries, SelectQueries, WindowQueries
-from millrace.sharing.select.calibration import prices_of_machine
 from millrace.sharing.select.hotspot import ALPHA
 from millrace.sharing.select.prices import Prices
 from millrace.sharing.select.strategies import STRATEGIES
 from millrace.sharing.stored import Stored
+from millrace.sharing.window.dynamic import WindowDynamic
 from millrace.sharing.window.join import WindowJoin
-from millrace.sharing.window.strategies import INDEXED
+from millrace.sharing.window.strategies import STRATEGIES as OF_WINDOWS
 
 
 class Strategy(Protocol):
@@ -45,18 +45,18 @@ class Strategy(Protocol):
         ...
 
 
-BANDS: dict[str, Callable[[], BandJoin | HotBandJoin]] = {
-    "q_outer": lambda: BandJoin(q_outer, BandTable(doubles=False)),
-    "d_outer": lambda: BandJoin(d_outer, BandTable(doubles=False)),
-    "merge_join": lambda: BandJoin(merge_join, BandTable(doubles=False)),
-    "ssi": lambda: BandJoin(ssi, BandTable(doubles=False)),
-    "hotspot": lambda: HotBandJoin(Hotspots(ALPHA), BandTable(doubles=False)),
+BANDS: dict[str, Callable[[Mapping[str, Prices]], BandJoin | HotBandJoin]] = {
+    "q_outer": lambda prices: BandJoin(q_outer, BandTable(doubles=False), prices),
+    "d_outer": lambda prices: BandJoin(d_outer, BandTable(doubles=False), prices),
+    "merge_join": lambda prices: BandJoin(merge_join, BandTable(doubles=False), prices),
+    "ssi": lambda prices: BandJoin(ssi, BandTable(doubles=False), prices),
+    "hotspot": lambda prices: HotBandJoin(Hotspots(ALPHA), BandTable(doubles=False), prices),
 }
-"""Each makes a strategy of band joins."""
-WINDOWS: dict[str, Callable[[], WindowJoin]] = {
-    f"window_{name}": make for name, make in INDEXED.items()
+"""Each makes a strategy of band joins, of prices."""
+WINDOWS: dict[str, Callable[[Mapping[str, Prices]], WindowJoin | WindowDynamic]] = {
+    f"window_{name}": make for name, make in OF_WINDOWS.items()
 }
-"""Each makes a strategy of window joins, for what is stored before the slab."""
+"""Each makes a strategy of window joins, of prices, for what is stored before the slab."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +81,16 @@ class Pairing:
 
     def strategy(self, name: str, queries: Queries, driver: int) -> Strategy:
         """Return a strategy by which elements of a leaf find queries, by their places."""
-        slots = np.arange(len(queries))
+        slots, prices = np.arange(len(queries)), machine_prices()
         if self.band is not None:
-            band = BANDS[name]()
-            band.add(slots, self._bands(queries, driver))
+            band = BANDS[name](prices.band)
+            band.add(slots, self.bands(queries, driver))
             return band
         if name in WINDOWS:
-            window = WINDOWS[name]()
+            window = WINDOWS[name](prices.window)
             window.add(slots, self._windows(queries, driver))
             return window
-        select = STRATEGIES[name](_prices())
+        select = STRATEGIES[name]({**prices.select})
         select.add(slots, self._selects(queries, driver))
         return select
 
@@ -112,18 +112,13 @@ class Pairing:
                 ends += [queries.ranges[at].low, queries.ranges[at].high]
         return ends
 
-    def _bands(self, queries: Queries, driver: int) -> BandQueries:
+    def bands(self, queries: Queries, driver: int) -> BandQueries:
         """Return the bands of what is stored less the driver's number."""
         assert self.band is not None, "it is of bands"
         ranged = queries.ranges[self.band]
         if driver != self.minuend:
             return BandQueries(ranged.low, ranged.high)
         return BandQueries(-ranged.high, -ranged.low)
-
-
-@cache
-def _prices() -> dict[str, Prices]:
-    return prices_of_machine()
 
 
 def pairing(conditions: Conditions, *, windowed: bool) -> Pairing | None:

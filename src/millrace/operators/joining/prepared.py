@@ -28,8 +28,8 @@ class Prepared:
 
     queries: Queries
     pairing: Pairing | None
-    choices: dict[tuple[int, ...], str] = field(default_factory=dict)
-    """The strategy that was cheapest, by the magnitudes of drivers and of what they ask."""
+    choices: dict[tuple[int, ...], dict[str, float]] = field(default_factory=dict)
+    """What ways were expected to take, by the magnitudes of drivers and of what they ask."""
     _made: dict[tuple[str, int], Strategy] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 

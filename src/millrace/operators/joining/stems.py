@@ -81,6 +81,9 @@ class Reading:
     names: tuple[str, ...]
     """What the plan calls the columns of the stream."""
     place: str | None
+    since: int = 0
+    """The epoch from which on somebody sees elements: a function that fails for others fails
+    for nobody."""
 
     def new(self, slab: Slab) -> Rows:
         """Return what the slab brings."""
@@ -110,7 +113,7 @@ class Reading:
         epochs = raw.column(CAME).to_numpy()
         columns = raw.drop_columns([CAME]).columns
         named = rows_of(columns, self.names, len(elements))
-        found = Rows(named, elements.times, epochs, keys, n_past)
+        found = Rows(named, elements.times, epochs, keys, n_past).where(epochs >= self.since)
         for node in self.leaf.below:
             if isinstance(node, Filter):
                 found = found.where(truth(node.condition, found.rows, slab.functions))

@@ -13,7 +13,7 @@ import numpy as np
 
 from millrace.kernels.arrays import Ints
 from millrace.operators.joining.answers import Answering
-from millrace.operators.joining.choosing import BESIDE, LINEAGE, chosen
+from millrace.operators.joining.choosing import BESIDE, chosen
 from millrace.operators.joining.conditions import Conditions
 from millrace.operators.joining.exploring import CELLS_AT_ONCE, Exploring
 from millrace.operators.joining.finding import Finding, Probe
@@ -26,6 +26,8 @@ from millrace.operators.joining.stems import Stems
 from millrace.operators.joining.told import Pairs, Rows, Telling, still_wanted, told_rows
 from millrace.operators.relational.slab import Slab
 from millrace.operators.relational.timed import take_rows
+from millrace.operators.weighing import Weighed
+from millrace.sharing.lineage_prices import LINEAGE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,22 +60,24 @@ class Work:
         entered = slab.members.entered(prepared.queries.born)
         return cls(stems, conditions, prepared, codes, entered, telling)
 
-    def came(self, strategy: str) -> tuple[list[str], Rows]:
+    def came(self, strategy: str) -> tuple[Weighed, Rows]:
         """Return what comes to all queries, found by a strategy, or by what takes least."""
         finding = self.finding()
+        weighed = Weighed((LINEAGE,), {}, sum(len(each.new) for each in self.stems.leaves))
         if finding is not None:
             probes = finding.probes()
-            way = chosen(strategy, finding, probes)
+            weighed = chosen(strategy, finding, probes)
+            way = weighed.way
             if way in WINDOWS:  # they take it that what is stored is not newer than drivers
                 past = self._found(finding, finding.probes("past"), way)
                 slab = self._found(finding, finding.probes("slab"), BESIDE)
-                return [way], self._told([*past, *slab])
+                return weighed, self._told([*past, *slab])
             if way != LINEAGE:
-                return [way], self._told([*self._found(finding, probes, way)])
+                return weighed, self._told([*self._found(finding, probes, way)])
         every, parts = np.arange(len(self.prepared.queries)), []
         for block, answering in self._by_lineage(every):
             parts += [Pairs(each.found, block[each.queries]) for each in answering.coming()]
-        return [LINEAGE], self._told(parts)
+        return weighed, self._told(parts)
 
     def _told(self, pairs: list[Pairs]) -> Rows:
         return told_rows(self.stems, Pairs.concat(pairs), self.prepared.queries, self.telling)

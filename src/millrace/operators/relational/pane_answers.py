@@ -18,6 +18,7 @@ from millrace.operators.relational.questions import Asking, Piece, Rows
 from millrace.operators.relational.timed import concat_rows, rows_of, take_rows
 from millrace.operators.relational.totals import RARE, Sums
 from millrace.operators.relational.values import VALUE, Values, picked, share_of
+from millrace.operators.weighing import Weighed
 from millrace.plan.levels import BIRTH, QUERIES_AS, SEEN_FROM
 from millrace.plan.panes import PaneWay
 
@@ -65,9 +66,13 @@ class Groups:
     """Which slot and limb the counts behind those of all groups are of."""
     pickings: list[Picking]
 
-    def answers(self, asking: Asking, piece: Piece, way: PaneWay) -> Answers:
+    def weighed(self, asking: Asking, piece: Piece, wanted: PaneWay) -> Weighed:
+        """Return in which way questions about the groups of a piece are answered."""
+        return asking.weighed(self.rows, self.counts.shape[1], piece, wanted)
+
+    def answers(self, asking: Asking, piece: Piece, *, dense: bool) -> Answers:
         """Answer all questions about the groups of a piece."""
-        counts = asking.sums(self.rows, self.counts, piece, way)
+        counts = asking.sums(self.rows, self.counts, piece, dense=dense)
         standing = [
             asking.picked(
                 each.rows, each.ranks, each.counts, piece, share_of(each.values.aggregate)

@@ -30,13 +30,14 @@ from millrace.operators.relational.feeds import values_of
 from millrace.operators.relational.lives import Lives, Remembered
 from millrace.operators.relational.pane_answers import Answers, Groups, grouped
 from millrace.operators.relational.pane_rows import AT, Met, PaneRows, together
-from millrace.operators.relational.questions import Asking, Piece
+from millrace.operators.relational.questions import DENSE, Asking, Piece
 from millrace.operators.relational.rowwise import changed, each_row, plain_elements
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.streams import Net, ordered
 from millrace.operators.relational.tellings import Asked, Points, Tellings
 from millrace.operators.relational.timed import OPEN, Timed, rows_of, take_rows
 from millrace.operators.relational.windows import sizes_of, slides_of
+from millrace.operators.weighing import Weighed
 from millrace.plan.levels import QUERIES, QUERIES_AS, SEEN_FROM
 from millrace.plan.panes import SHARD, Added, Paned, PaneWay
 
@@ -60,14 +61,14 @@ class SharedPanes:
         """Return the stores that are used, with their columns."""
         return {**self.remembered.stores(), **self.panes.stores()}
 
-    def repeated(self, slab: Slab) -> Elements:
-        """Take a slab; return what stands at ticks."""
-        told = Timed.concat(list(self._step(slab)), self.told)
+    def repeated(self, slab: Slab, weighed: list[Weighed]) -> Elements:
+        """Take a slab; return what stands at ticks, and note in which ways it was found."""
+        told = Timed.concat(list(self._step(slab, weighed)), self.told)
         return ordered(told.rows, told.starts, told.weights)
 
-    def net(self, slab: Slab) -> Net:
-        """Take a slab; return what comes and what goes."""
-        told = Timed.concat(list(self._step(slab)), self.told)
+    def net(self, slab: Slab, weighed: list[Weighed]) -> Net:
+        """Take a slab; return what comes and what goes, and note in which ways it was found."""
+        told = Timed.concat(list(self._step(slab, weighed)), self.told)
         numbers, firsts = numbered(told.rows)
         order = order_by(numbers, told.starts, len(firsts))
         stretches, begins = net_by_instant(numbers[order], told.starts[order])
@@ -75,7 +76,7 @@ class SharedPanes:
         at = order[begins][net != 0]
         return Net(take_rows(told.rows, at), told.starts[at], net[net != 0])
 
-    def _step(self, slab: Slab) -> Iterator[Timed]:
+    def _step(self, slab: Slab, weighed: list[Weighed]) -> Iterator[Timed]:
         lives = self.remembered.step(changed(slab.tables[QUERIES], QUERIES_AS), slab)
         if not len(lives):
             return
@@ -93,7 +94,7 @@ class SharedPanes:
         parts = [together(one, new) for one, (new, _) in zip(stored, made, strict=True)]
         groups, filters, sights = grouped(self.panes, parts, cells, lives, lone=self.paned.lone)
         asked = Asked(lives, sizes, slides, sights, filters)
-        yield from self._told(asked, groups, slab)
+        yield from self._told(asked, groups, slab, weighed)
 
     # ---- elements --------------------------------------------------------------------------------
 
@@ -164,7 +165,9 @@ class SharedPanes:
                 return True
         return any(-(-slab.begin // each) < -(-slab.end // each) for each in steps)
 
-    def _told(self, asked: Asked, groups: Groups, slab: Slab) -> Iterator[Timed]:
+    def _told(
+        self, asked: Asked, groups: Groups, slab: Slab, weighed: list[Weighed]
+    ) -> Iterator[Timed]:
         """Yield what is told, some instants at a time."""
         points = Points(self.paned.every)
         n_points = len(asked.lives) * points.count(asked.slides, slab.begin, slab.end)
@@ -174,7 +177,8 @@ class SharedPanes:
             tellings = points.of(asked, begin, min(begin + length, slab.end))
             asking = Asking(tellings.questions, groups.sights)
             for piece in asking.pieces():
-                answers = groups.answers(asking, piece, self.way)
+                weighed.append(groups.weighed(asking, piece, self.way))
+                answers = groups.answers(asking, piece, dense=weighed[-1].way == DENSE)
                 yield from self._shown(asked.lives, groups, piece, answers, tellings, slab)
 
     def _shown(

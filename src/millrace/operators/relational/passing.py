@@ -11,6 +11,7 @@ from millrace.operators.relational.meter import Meter
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.streams import Net
 from millrace.operators.relational.timed import Timed
+from millrace.operators.weighing import Weighed
 
 
 @dataclass(slots=True)
@@ -27,6 +28,8 @@ class Run:
     again: Again = field(init=False)
     reach: int | None = None
     """How far back elements are read for the queries of a family, if they say so."""
+    weighed: list[Weighed] = field(default_factory=list)
+    """In which ways operators have worked that choose one."""
 
     def __post_init__(self) -> None:
         self.again = Again(self.slab)

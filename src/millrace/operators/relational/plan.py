@@ -208,10 +208,10 @@ class Plan:
         def tell(run: Run) -> Elements:
             if kind == "rstream":
                 run.meter.again(run.slab.streams[found.stream])
-                return operator.repeated(run.slab)
+                return operator.repeated(run.slab, run.weighed)
             if operator.name not in run.changes:
                 run.meter.again(run.slab.streams[found.stream])
-                run.changes[operator.name] = operator.net(run.slab)
+                run.changes[operator.name] = operator.net(run.slab, run.weighed)
             net = run.changes[operator.name]
             return net.came() if kind == "istream" else net.went()
 
@@ -230,9 +230,11 @@ class Plan:
             self.rereading.read_endlessly(leaf.stream, by_key=self._columns is not None)
 
         def tell(run: Run) -> Elements:
-            elements, run.reach, n_past = join.step(run.slab)
-            run.meter.again(range(n_past))
-            return elements
+            found = join.step(run.slab)
+            run.reach = found.reach
+            run.meter.again(range(found.n_past))
+            run.weighed += [] if found.weighed is None else [found.weighed]
+            return found.told
 
         return tell
 

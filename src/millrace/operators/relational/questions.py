@@ -30,12 +30,14 @@ import numpy as np
 from millrace.kernels.arrays import Bools, Floats, Ints
 from millrace.kernels.grouping import add_by_number
 from millrace.kernels.sweeps import Layout, Wanted, swept_places, swept_sums
+from millrace.operators.weighing import Weighed
 from millrace.plan.panes import PaneWay
 
 CELLS_AT_ONCE = 1 << 21
 ANSWERS_AT_ONCE = 1 << 19
-_SWEEP_COST = 4
-"""How much dearer a row is in a walk than a cell that is added up."""
+DENSE, SPARSE = "dense", "sparse"
+_CELL_NS, _WALK_NS = 1.0, 4.0
+"""What a count of a cell that is added up takes, and a row in a walk."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,13 +134,11 @@ class Asking:
 
     # ---- what is added up ------------------------------------------------------------------------
 
-    def sums(self, rows: Rows, counts: Ints, piece: Piece, way: PaneWay) -> Ints:
+    def sums(self, rows: Rows, counts: Ints, piece: Piece, *, dense: bool) -> Ints:
         """Return, for each pair of a piece, what is added up of its rows."""
-        first, stop = rows.begins[piece.first], rows.begins[piece.stop]
-        if way == "auto":
-            way = self.cheaper(rows, counts.shape[1], piece)
-        if way == "dense":
+        if dense:
             return self._dense(rows, counts, piece)
+        first, stop = rows.begins[piece.first], rows.begins[piece.stop]
         begins = rows.begins[piece.first : piece.stop + 1] - first
         taken = slice(first, stop)
         layout = Layout(begins, rows.times[taken], rows.places[taken])
@@ -156,15 +156,19 @@ class Asking:
         bounds = [(asked.begins, asked.ends), *zip(asked.lows.T, asked.highs.T, strict=True)]
         return [np.unique(np.concatenate(each)) for each in bounds]
 
-    def cheaper(self, rows: Rows, width: int, piece: Piece) -> PaneWay:
-        """Return the way that costs less."""
+    def weighed(self, rows: Rows, width: int, piece: Piece, wanted: PaneWay) -> Weighed:
+        """Return the way that is wanted, or costs less, and what both are expected to take."""
         cells = float(np.prod([len(each) + 1.0 for each in self.cuts()])) * (1 + len(self.cuts()))
         running = np.cumsum(self.questions.fresh)
         first, last = (each[piece.first : piece.stop] for each in self.spans)
         walks = np.append(0, running)[last] - np.append(0, running)[first]
         n_rows = np.diff(rows.begins[piece.first : piece.stop + 1])
-        dense = cells * width * (piece.stop - piece.first)
-        return "dense" if dense <= _SWEEP_COST * float(walks @ n_rows) else "sparse"
+        costs = {
+            DENSE: _CELL_NS * cells * width * (piece.stop - piece.first),
+            SPARSE: _WALK_NS * float(walks @ n_rows),
+        }
+        way = min(costs, key=costs.__getitem__) if wanted == "auto" else wanted
+        return Weighed((way,), costs, len(piece.pairs[0]))
 
     def _dense(self, rows: Rows, counts: Ints, piece: Piece) -> Ints:
         cuts, asked = self.cuts(), self.questions

@@ -1,40 +1,33 @@
-"""Prices of work on this machine: measured in seconds, once, and kept in the user's cache.
+"""Prices of select joins on this machine: measured in seconds, once, and kept (`price_list`).
 
 Random sets of queries, drivers and stored rows are given to every index whose work, at the prices
 that are known, would not take long; what they took is explained by the work they did.
 
-Cost: about 6 s. The file is named after the machine and the code, so neither a new processor nor a
-new version reads what is not its own. Without a file the prices are those of `prices`.
+Cost: about 6 s.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
-import os
-import platform
-import tempfile
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from millrace import caches, kernels
-from millrace.kernels.arrays import Floats, Ints
-from millrace.sharing.costs import fit_prices
+from millrace.kernels.arrays import Ints
+from millrace.sharing import measuring
 from millrace.sharing.drivers import Drivers
+from millrace.sharing.price_list import PriceList
 from millrace.sharing.queries import SelectQueries
 from millrace.sharing.select.batch import Batch, Load
 from millrace.sharing.select.index import Build, amounts
 from millrace.sharing.select.prices import PRICES, Prices
 from millrace.sharing.stored import Stored
 
+LIST = PriceList("select", PRICES, ("select_*.py", "select/*.py"))
 N_TRIALS = 40
-MOST_NS = 40e6  # what is expected to take longer is not tried
 SPREAD = 1_000_000
-LEAST_NS = 1_000.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,19 +79,9 @@ def _ranges(random: np.random.Generator, middle: Ints, magnitude: float) -> tupl
     return middle - half, middle + half
 
 
-@dataclass(slots=True, eq=False)
-class Measured:
-    """What an index did in some runs, and what they took."""
-
-    amounts: list[Floats]
-    ns: list[float]
-
-
-def measure(
-    builds: dict[str, Build], random: np.random.Generator, n_trials: int = N_TRIALS
-) -> dict[str, Measured]:
+def _trials(builds: dict[str, Build], n_trials: int) -> Iterator[measuring.Trial]:
     """Let every index name the affected queries of random trials."""
-    measured = {name: Measured([], []) for name in builds}
+    random = np.random.default_rng(7)
     for _ in range(n_trials):
         trial = random_trial(random)
         batch = Batch.of(trial.drivers, trial.stored)
@@ -108,64 +91,19 @@ def measure(
         for name, build in builds.items():
             index = build(trial.queries, np.arange(len(trial.queries)))
             work = amounts(index, load).sum(axis=1)
-            if work @ np.asarray(PRICES[name]) > MOST_NS:
-                continue
-            times = []
-            for _ in range(3):  # the first finds nothing in the processor's caches
-                start = time.thread_time()  # others may be busy
-                index.pair(batch.probes)
-                times.append((time.thread_time() - start) * 1e9)
-            measured[name].amounts.append(work)
-            measured[name].ns.append(max(min(times), LEAST_NS))
-    return measured
+            yield measuring.Trial(name, work, partial(index.pair, batch.probes))
 
 
 def calibrate(builds: dict[str, Build], n_trials: int = N_TRIALS) -> dict[str, Prices]:
     """Measure, and return prices for each index."""
-    runs = measure(builds, np.random.default_rng(7), n_trials)
-    return {
-        name: tuple(fit_prices(np.array(each.amounts), np.array(each.ns)).tolist())
-        for name, each in runs.items()
-    }
+    return measuring.measured(_trials(builds, n_trials), PRICES)
 
 
 def prices_of_machine(path: Path | None = None) -> dict[str, Prices]:
     """Return the prices that were measured here, or those that are known if there are none."""
-    try:
-        told = json.loads((path or _path()).read_text(encoding="utf-8"))
-        return {name: tuple(map(float, told[name])) for name in PRICES}
-    except (OSError, ValueError, KeyError, TypeError):
-        return PRICES
+    return LIST.of_machine(path)
 
 
 def keep_prices(builds: dict[str, Build], path: Path | None = None) -> dict[str, Prices]:
     """Measure prices and keep them, unless this machine has some already; return them."""
-    path = path or _path()
-    if path.exists():
-        return prices_of_machine(path)
-    prices = calibrate(builds)
-    with contextlib.suppress(OSError):  # it can be done again
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as draft:
-            json.dump(prices, draft)
-        Path(draft.name).replace(path)
-    return prices
-
-
-def _path() -> Path:
-    digest = hashlib.sha256("\0".join((*_machine(), *_code())).encode()).hexdigest()[:16]
-    return caches.cache_directory(os.environ) / f"prices-{digest}.json"
-
-
-def _machine() -> tuple[str, ...]:
-    model = ""
-    with contextlib.suppress(OSError, StopIteration):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next(line for line in lines if line.startswith("model name"))
-    return platform.machine(), platform.processor(), model, str(os.cpu_count())
-
-
-def _code() -> list[str]:
-    """Return the text of all that is measured."""
-    folders = (Path(kernels.__path__[0]).glob("select_*.py"), Path(__file__).parent.glob("*.py"))
-    return [path.read_text(encoding="utf-8") for each in folders for path in sorted(each)]
+    return LIST.keep(lambda: calibrate(builds), path)

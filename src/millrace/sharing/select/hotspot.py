@@ -15,7 +15,7 @@ import numpy as np
 from millrace.kernels.arrays import Floats, Ints
 from millrace.sharing.drivers import Drivers
 from millrace.sharing.found import Descriptors, Found, Pairs, Runs, joined
-from millrace.sharing.hotspots import LEAST_HOT, Hotspots
+from millrace.sharing.hotspots import Hotspots
 from millrace.sharing.queries import SelectQueries
 from millrace.sharing.select.batch import Load
 from millrace.sharing.select.dynamic import Dynamic
@@ -35,7 +35,7 @@ class Hotspot:
         scattered: Mapping[str, Strategy],
         *,
         alpha: float = ALPHA,
-        least_hot: int = LEAST_HOT,
+        least_hot: int | None = None,
         checked: bool = False,
     ) -> None:
         self._hot = hot

@@ -94,9 +94,10 @@ class WindowJoin:
         return costs
 
     def _batch(self, drivers: Drivers, stored: Stored) -> WindowBatch:
-        if self._links is None or self._links.stored is not stored:
-            self._links = Links(stored)
-        return WindowBatch.of(drivers, stored, self._links)
+        links = self._links
+        if links is None or links.stored is not stored:
+            links = self._links = Links(stored)  # another thread may ask about other rows
+        return WindowBatch.of(drivers, stored, links)
 
     def _indexes(self) -> list[WindowIndex]:
         return [self._index, self._tail] if self._upkeep.tail.size else [self._index]

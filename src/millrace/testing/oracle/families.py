@@ -35,5 +35,6 @@ def told_by(member: Member, stream: StreamOf, definition: Definition) -> list[El
         definition.tables,
         begin=member.birth,
         parameters=dict(enumerate(member.values)),
+        functions=definition.functions,
     )
     return alone.stream(stream, member.end - 1)

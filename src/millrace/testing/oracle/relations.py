@@ -71,6 +71,8 @@ class Definition:
     """The first instant: no relation has a row before it, so all that is there then is new."""
     parameters: Mapping[int, Any] = field(default_factory=dict)
     """The values of parameters: of a query of a family, written as constants."""
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """What functions of users say, for the values of one row."""
     _told: dict[tuple[Stream, int], list[Element]] = field(default_factory=dict)
     _bags: dict[tuple[Relation, int], Counter[Bagged]] = field(default_factory=dict)
     _schemas: dict[tuple[Relation, Schema | None], Schema] = field(default_factory=dict)
@@ -300,7 +302,7 @@ class Definition:
     def _reading(self, given: Relation) -> Reading:
         """Return what tells values of expressions over rows of a relation."""
         visible = self.declared.visible(self._schema(given))
-        world = World(visible, self.parameters, types=self.declared.functions)
+        world = World(visible, self.parameters, self.functions, self.declared.functions)
         return lambda node, row: value_of(node, {**self.outer, **row}, world)
 
     def _schema(self, node: Relation) -> Schema:

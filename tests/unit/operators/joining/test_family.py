@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from millrace.kernels.arrays import Bits, Bools, Hashes, Ints
-from millrace.operators.joining import exploring, rules
+from millrace.operators.joining import choosing, exploring, rules
 from millrace.operators.joining.pairing import BANDS, WINDOWS
 from millrace.operators.keys import N_BUCKETS, bucket_of, hash_columns
 from millrace.operators.query_sets import unpacked
@@ -29,19 +29,21 @@ from millrace.plan.push import Pushing
 from millrace.plan.relations import StreamKind, StreamOf
 from millrace.schema import type_named
 from millrace.session.planning import sources_of
+from millrace.sharing import hotspots
 from millrace.sharing.select.strategies import STRATEGIES as SELECTS
 from millrace.testing.family_strategies import Family, members
-from millrace.testing.join_families import join_families
+from millrace.testing.join_families import FUNCTION_TYPES, NEAR, join_families, near, near_one
 from millrace.testing.oracle.aggregates import same
 from millrace.testing.oracle.families import Member, told_by
 from millrace.testing.oracle.relations import Definition
 from millrace.testing.relation_worlds import DECLARED, LAST, Worlds, worlds
 
 END = LAST + 6
-QUICK = ("lineage", "ssi", "window_join_first", "q_outer")
+CALLED = replace(DECLARED, functions=FUNCTION_TYPES)
+QUICK = ("auto", "hotspot", "window_dynamic", "q_outer")
 DRAWN = settings.default.max_examples  # type: ignore[union-attr]
 CUTS = st.lists(st.integers(1, END - 1), max_size=4).map(lambda cuts: [*sorted(set(cuts)), END])
-STRATEGIES = sorted({*SELECTS, *BANDS, *WINDOWS, "lineage"})
+STRATEGIES = sorted({*SELECTS, *BANDS, *WINDOWS, "lineage", "auto"})
 GENERATE = (Phase.explicit, Phase.generate)
 Told = Counter[tuple[Any, ...]]
 
@@ -49,7 +51,8 @@ Told = Counter[tuple[Any, ...]]
 def expected(
     family: Family, some: list[Member], world: Worlds, kind: StreamKind = "istream"
 ) -> Told:
-    definition, stream = Definition(DECLARED, *world), StreamOf(kind, family.plan)
+    definition = Definition(CALLED, *world, functions={NEAR: near_one})
+    stream = StreamOf(kind, family.plan)
     return Counter(
         (member.qid, at, *map(same, row.values()))
         for member in some
@@ -130,7 +133,7 @@ class Trial:
     kind: StreamKind = "istream"
 
     def __post_init__(self) -> None:
-        stream = Pushing(DECLARED).stream(StreamOf(self.kind, self.family.plan))
+        stream = Pushing(CALLED).stream(StreamOf(self.kind, self.family.plan))
         assert isinstance(stream, StreamOf)
         self.stream = stream
         self.types = [type_named(each) for each in self.family.types]
@@ -138,8 +141,8 @@ class Trial:
     def told(self, cuts: list[int], shards: int = 1) -> Told:
         """Run all slabs."""
         sharing = Sharing(self.strategy)
-        columns = sharing.columns(self.stream, DECLARED) if shards > 1 else None
-        plan = Plan([self.stream], DECLARED, columns, sharing=sharing)
+        columns = sharing.columns(self.stream, CALLED) if shards > 1 else None
+        plan = Plan([self.stream], CALLED, columns, sharing=sharing)
         told = Told()
         for begin, end in zip([0, *cuts], cuts, strict=False):
             alive = [each for each in self.members if each.end > begin]
@@ -153,11 +156,14 @@ class Trial:
     def slab(self, begin: int, end: int, share: Share, standing: Standing) -> Slab:
         streams = {name: self.elements(name, begin, end, share) for name in sources_of(self.stream)}
         past = Past(self, share, begin)
-        return Slab(begin, end, streams, {}, MemoryState(), past=past, members=standing)
+        functions = {NEAR: near}
+        return Slab(
+            begin, end, streams, {}, MemoryState(), functions=functions, past=past, members=standing
+        )
 
     def elements(self, name: str, begin: int, end: int, share: Share) -> Elements:
         some = [each for each in self.world[0][name] if begin <= each[0] < end]
-        schema = DECLARED.streams[name].to_arrow().append(pa.field(CAME, pa.int64()))
+        schema = CALLED.streams[name].to_arrow().append(pa.field(CAME, pa.int64()))
         rows = pa.RecordBatch.from_pylist([{**row, CAME: at} for at, row in some], schema=schema)
         mine = np.flatnonzero(share.of(name, rows))
         times = np.array([each[0] for each in some], np.int64)
@@ -178,8 +184,8 @@ def told_to_each(elements: Elements) -> Told:
 
 
 @st.composite
-def cases(draw: st.DrawFn, most: int = 4) -> Any:
-    family = draw(join_families(most=most))
+def cases(draw: st.DrawFn, most: int = 4, *, calls: bool = True) -> Any:
+    family = draw(join_families(most=most, calls=calls))
     cuts = draw(CUTS)
     some = draw(members(family.types, [0, *cuts[:-1]], END))
     return family, some, draw(worlds()), cuts
@@ -208,6 +214,16 @@ def test_what_goes_is_told_too(case: Any, shards: int) -> None:
     assert told == expected(family, some, world, "dstream")
 
 
+@pytest.fixture(scope="module")
+def _few_are_many() -> Iterator[None]:
+    """Weigh ways for the fewest queries, and let two that have a point in common be hot."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "FEW_QUERIES", 0)
+        patch.setattr(hotspots, "LEAST_HOT", 2)
+        yield
+
+
+@pytest.mark.usefixtures("_few_are_many")
 @pytest.mark.parametrize(
     "strategy",
     [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in STRATEGIES],
@@ -216,10 +232,12 @@ def test_what_goes_is_told_too(case: Any, shards: int) -> None:
 @given(st.data())
 def test_the_strategy_does_not_change_the_answer(strategy: str, data: st.DataObject) -> None:
     family, some, world, cuts = data.draw(cases(most=2))
+    shards = data.draw(st.sampled_from([1, 3]))
+    kind: StreamKind = data.draw(st.sampled_from(["istream", "istream", "dstream"]))
 
-    found = Trial(family, some, world, strategy).told(cuts)
+    found = Trial(family, some, world, strategy, kind).told(cuts, shards)
 
-    assert found == expected(family, some, world)
+    assert found == expected(family, some, world, kind)
 
 
 @pytest.mark.slow
@@ -243,10 +261,10 @@ def test_pieces_may_be_of_any_size(case: Any) -> None:
 
 @given(join_families())
 def test_the_families_that_are_drawn_are_one_join(family: Family) -> None:
-    stream = Pushing(DECLARED).stream(StreamOf("istream", family.plan))
+    stream = Pushing(CALLED).stream(StreamOf("istream", family.plan))
     assert isinstance(stream, StreamOf)
 
-    assert joining(stream, DECLARED) is not None
+    assert joining(stream, CALLED) is not None
 
 
 # ---- each rule is needed -------------------------------------------------------------------------
@@ -297,6 +315,7 @@ def test_without_the_rule_answers_are_wrong(
         return Trial(family, some, world).told(cuts) != expected(family, some, world)
 
     try:
-        find(cases(), wrong, settings=settings(max_examples=3_000, database=None, phases=GENERATE))
+        plain = settings(max_examples=3_000, database=None, phases=GENERATE)
+        find(cases(calls=False), wrong, settings=plain)
     except NoSuchExample:
         pytest.fail(f'nothing goes wrong without the rule "{rule}"')
