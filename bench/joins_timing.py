@@ -1,6 +1,8 @@
 """Contestants in turn, and what each took in the middle: the time of the thread's processor.
 
-All of them run in one thread; so what others do on the machine at the time counts little.
+All of them run in one thread; so what others do on the machine at the time counts little. Some
+share work among the rows of a batch and some do not: each is given batches of the size that suits
+it best (`by_row`).
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from statistics import median
 import numpy as np
 
 from bench.joins_workloads import Workload
+from bench.report import Figure
 from millrace.sharing.drivers import Drivers
+from millrace.sharing.found import Found
 from millrace.sharing.select.prices import PRICES
 from millrace.sharing.select.select_first import SelectFirst
 from millrace.sharing.select.strategies import STRATEGIES
@@ -21,8 +25,12 @@ from millrace.sharing.select.strategy import Indexed, Strategy
 ROUNDS = 5
 PATIENCE_SECONDS = 2.0
 LEAST_SECONDS = 0.005  # what takes less is run several times in a row
+SIZES = (16, 64, 256, 1_024, 4_096, 16_384, 65_536)
+LONGEST_SECONDS = 0.5  # of a batch, while its best size is looked for
 
 Run = Callable[[], object]
+Make = Callable[[int], Run]
+"""Makes a run for so many rows."""
 
 ALONE = "SelectFirst"
 """As in the paper: a row shares nothing with others."""
@@ -80,6 +88,58 @@ def _timed(run: Run, n_times: int) -> float:
     return (time.thread_time() - start) / n_times
 
 
+def by_row(
+    makes: Mapping[str, Make],
+    most: int = SIZES[-1],
+    *,
+    rounds: int = ROUNDS,
+    least: float = LEAST_SECONDS,
+) -> tuple[dict[str, float], dict[str, int]]:
+    """Return what a row takes with each contestant, in seconds, and the batches it was given.
+
+    These are of the size, up to `most`, that suits the contestant best.
+    """
+    sizes = {name: _best_size(make, most) for name, make in makes.items()}
+    runs = {name: make(sizes[name]) for name, make in makes.items()}
+    took = seconds(runs, rounds, least)
+    return {name: each / sizes[name] for name, each in took.items()}, sizes
+
+
+def _best_size(make: Make, most: int) -> int:
+    """Try batches of more and more rows, as long as one does not take long."""
+    each: dict[int, float] = {}
+    for size in (*(size for size in SIZES if size < most), most):
+        if each and size * min(each.values()) > LONGEST_SECONDS:
+            break
+        run = make(size)
+        each[size] = min(_timed(run, 1), _timed(run, 1)) / size
+    return min(each, key=each.__getitem__)
+
+
+def sizes_told(sizes: Mapping[str, int]) -> str:
+    """Say which batches contestants were given."""
+    return "batches of " + ", ".join(
+        f"{size:,} ({LABELS.get(name, name)})" for name, size in sizes.items()
+    )
+
+
+def full_output(case: str, ours: str, found: Mapping[str, Found], n_drivers: int) -> Figure:
+    """State full output apart: all triples of row, stored row and query, ours by the best other."""
+    runs = {name: _writing(each) for name, each in found.items()}
+    took = {name: each / n_drivers for name, each in seconds(runs, 3).items()}
+    n_triples = sum(piece.places.size for piece in found[ours].triples())
+    best = min(each for name, each in took.items() if name != ours)
+    told = ", ".join(f"{LABELS.get(name, name)} {1e6 * each:,.0f}" for name, each in took.items())
+    note = (
+        f"{n_triples / n_drivers:,.0f} triples of row, stored row and query a row; us a row: {told}"
+    )
+    return Figure(case, best / took[ours], "reported", None, "x", note)
+
+
+def _writing(found: Found) -> Run:
+    return lambda: [None for _ in found.triples()]
+
+
 def describing(each: Strategy, workload: Workload, drivers: Drivers) -> Run:
     """Return what counts the affected queries."""
     return lambda: each.find(drivers, workload.stored).descriptors()
@@ -88,3 +148,15 @@ def describing(each: Strategy, workload: Workload, drivers: Drivers) -> Run:
 def pairing(each: Strategy, workload: Workload, drivers: Drivers) -> Run:
     """Return what names the affected queries."""
     return lambda: each.find(drivers, workload.stored).pairs()
+
+
+def sized(
+    step: Callable[[Strategy, Workload, Drivers], Run],
+    strategies: Mapping[str, Strategy],
+    workload: Workload,
+) -> dict[str, Make]:
+    """Return what counts or names affected queries of batches of any size, by strategy."""
+    return {
+        name: lambda size, each=each: step(each, workload, workload.some(size))
+        for name, each in strategies.items()
+    }
