@@ -22,8 +22,13 @@ COLOURS = ("tab:red", "tab:blue", "tab:green", "tab:orange", "tab:purple", "tab:
 STYLES = ("-", "--", ":", "-.")
 MOST_MARKED = 32
 """How many points a line may have that are marked one by one."""
-CAPTION_WIDTH, CAPTION_LINE = 140, 0.0235
+CAPTION_WIDTH, CAPTION_LINE = 158, 0.0235
 """How many characters of a caption are in a line, and which part of the picture its height is."""
+
+LABEL_WIDTH = 18
+"""How many characters of a bar's name are in a line."""
+MOST_TICKS = 9
+"""How many points across may have their own number at the axis."""
 
 Scale = Literal["log", "linear"]
 
@@ -76,7 +81,7 @@ def draw(
         axes.plot(
             [*points], [*points.values()], style, color=colour, marker=marker, ms=4, label=name
         )
-    _scale(axes, drawing.scales)
+    _scale(axes, drawing.scales, sorted({at for points in lines.values() for at in points}))
     axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1))
     return _finished(drawing, figure, folder)
 
@@ -87,7 +92,8 @@ def draw_bars(drawing: Drawing, values: Mapping[str, float], folder: Path) -> Pa
     The scale upwards counts, that across does not.
     """
     figure, axes = _begun(drawing, right=0.97)
-    bars = axes.bar([*values], [*values.values()], color=COLOURS[1], width=0.6)
+    names = [fill(name, LABEL_WIDTH) for name in values]
+    bars = axes.bar(names, [*values.values()], color=COLOURS[1], width=0.6)
     axes.bar_label(bars, fmt="{:,.3g}")
     if drawing.scales[1] == "log":
         axes.set_yscale("log")
@@ -152,10 +158,14 @@ def _caption(drawing: Drawing) -> str:
     return "\n".join(fill(each, CAPTION_WIDTH) for each in said if each)
 
 
-def _scale(axes: Axes, scales: tuple[Scale, Scale]) -> None:
+def _scale(axes: Axes, scales: tuple[Scale, Scale], points: Sequence[float]) -> None:
+    """Scale the axes; where points across are few, the numbers at the axis are theirs."""
     across, up = scales
     if across == "log":
         axes.set_xscale("log", base=2)
+        if len(points) <= MOST_TICKS:
+            axes.set_xticks(points, [f"{each:,g}" for each in points], minor=False)
+            axes.set_xticks([], minor=True)
     if up == "log":
         axes.set_yscale("log")
     else:

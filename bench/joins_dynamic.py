@@ -42,7 +42,7 @@ DECIDING_ROUNDS = 31
 HOPELESS = 8  # times what the cheapest is expected to take: it is not run
 SAMPLE = 128  # rows that are run one by one
 TIMES = 3  # that each of them is run, of which the quickest counts
-FEW = 8  # rows of which all output is written
+FEW = 32  # rows of which all output is told
 
 
 class Watched:
@@ -69,7 +69,8 @@ class Outcome:
     Of those that had no hope, `slow`, it is the mean of few rows.
     `optimum` and `sampled` are for a sample: what a perfect choice takes, and what Dynamic takes.
     `shares` says which part of the rows Dynamic gave to each strategy, `right` which part of the
-    sample it gave to the one that is best for that row.
+    sample it gave to the one that is best for that row. `written` is how fast it was by the best
+    static one where all output was told, for few rows.
     """
 
     took: Mapping[str, float]
@@ -78,6 +79,7 @@ class Outcome:
     sampled: float
     shares: Mapping[str, float]
     right: float
+    written: float
 
     @property
     def best(self) -> str:
@@ -165,6 +167,7 @@ def contest(given: Workload, *, n_slow: int = 0, rounds: int = DECIDING_ROUNDS) 
         sampled,
         shares,
         right,
+        _written(strategy, statics, workload),
     )
 
 
@@ -217,7 +220,8 @@ def _by_row(
     right = [chosen.get(int(row)) == names[at] for row, at in zip(drivers.times, best, strict=True)]
     took = seconds(runs, told=min)
     perfect = sum(each for name, each in took.items() if name.startswith("best: "))
-    return min(perfect, *(took[name] for name in names)), took["dynamic"], float(np.mean(right))
+    statics = (took[name] for name in names)
+    return min(perfect, took["dynamic"], *statics), took["dynamic"], float(np.mean(right))
 
 
 def _least(strategy: Watched, drivers: Drivers, at: int, stored: Stored) -> float:
@@ -230,25 +234,38 @@ def _least(strategy: Watched, drivers: Drivers, at: int, stored: Stored) -> floa
     return min(took)
 
 
+def _written(strategy: Dynamic, statics: Mapping[str, Watched], workload: Workload) -> float:
+    """Return how fast Dynamic is by the best static strategy where the runs of pairs are told."""
+    drivers, stored = workload.some(FEW), workload.stored
+    settle(pairing(strategy, workload, drivers))
+    runs: dict[str, Run] = {
+        name: lambda each=each: each.find(drivers, stored).runs()
+        for name, each in {**statics, "dynamic": strategy}.items()
+    }
+    took = seconds(runs, 3, told=min)
+    return min(each for name, each in took.items() if name != "dynamic") / took["dynamic"]
+
+
 def mixes(folder: Path) -> list[Figure]:
     """Run thirty random mixes of 1,000 to 100,000 queries and 1,000 to 16,000 drivers."""
     del folder  # it draws nothing
     random = np.random.default_rng(2026)
-    outcomes, written = [], []
+    outcomes = []
     for number in range(N_MIXES):
         trial = random_trial(random, queries=(1_000, 100_000), drivers=(1_000, 16_000))
         workload = Workload(trial.queries, trial.drivers, trial.stored)
         found = contest(workload)
         outcomes.append(found)
-        written.append(_whole(workload, found.best))
         progress(
             "mixes",
             f"{number + 1:>2}: {len(workload.queries)} queries, {len(workload.drivers)} rows, best "
             f"{found.best} {1e6 * found.took[found.best]:.2f} us, chose {found.chosen} "
             f"{found.by_best:.2f}, {found.by_optimum:.2f} of the optimum, {found.right:.0%} right, "
-            f"full output {written[-1]:.2f}",
+            f"full output {found.written:.2f}",
         )
-    ratios = [each.by_best for each in outcomes]
+    ratios, written = (
+        [getattr(each, name) for each in outcomes] for name in ("by_best", "written")
+    )
     picks = Counter(each.chosen for each in outcomes)
     told = ", ".join(f"{name} {n}" for name, n in picks.most_common())
     return [
@@ -280,16 +297,3 @@ def mixes(folder: Path) -> list[Figure]:
             f"chosen for {np.mean([each.right for each in outcomes]):.0%} of rows",
         ),
     ]
-
-
-def _whole(workload: Workload, best: str) -> float:
-    """Return how fast Dynamic is by a static strategy where all output is told, for some rows."""
-    strategy, watched = made(workload)
-    drivers, stored = workload.some(FEW), workload.stored
-    runs = {
-        "dynamic": lambda: strategy.find(drivers, stored).runs(),
-        "static": lambda: watched[best].find(drivers, stored).runs(),
-    }
-    settle(lambda: strategy.find(drivers, stored).pairs())
-    took = seconds(runs, told=min)
-    return took["static"] / took["dynamic"]

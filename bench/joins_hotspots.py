@@ -15,6 +15,7 @@ import numpy as np
 from bench.drawing import Drawing, draw, draw_bars, verdict
 from bench.joins_timing import (
     ALONE,
+    CLOSE_ROUNDS,
     LABELS,
     by_row,
     describing,
@@ -77,7 +78,9 @@ def hot(folder: Path) -> list[Figure]:
         made = {
             name: strategy(name, workload) for name in (ALONE, "select_first", "ssi", "hotspot")
         }
-        took, sizes = by_row(sized(describing, made, workload), BATCH)
+        took, sizes = by_row(
+            sized(describing, made, workload), BATCH, rounds=CLOSE_ROUNDS, told=min
+        )
         rivals = min(each for name, each in took.items() if name != "hotspot")
         worst, note = max(worst, took["hotspot"] / rivals), sizes_told(sizes)
         for name, each in took.items():

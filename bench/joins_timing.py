@@ -23,6 +23,7 @@ from millrace.sharing.select.strategies import STRATEGIES
 from millrace.sharing.select.strategy import Indexed, Strategy
 
 ROUNDS = 5
+CLOSE_ROUNDS = 15  # where contestants are close: the least counts, the most even measure
 PATIENCE_SECONDS = 2.0
 LEAST_SECONDS = 0.005  # what takes less is run several times in a row
 SIZES = (16, 64, 256, 1_024, 4_096, 16_384, 65_536)
@@ -94,6 +95,7 @@ def by_row(
     *,
     rounds: int = ROUNDS,
     least: float = LEAST_SECONDS,
+    told: Callable[[list[float]], float] = median,
 ) -> tuple[dict[str, float], dict[str, int]]:
     """Return what a row takes with each contestant, in seconds, and the batches it was given.
 
@@ -101,7 +103,7 @@ def by_row(
     """
     sizes = {name: _best_size(make, most) for name, make in makes.items()}
     runs = {name: make(sizes[name]) for name, make in makes.items()}
-    took = seconds(runs, rounds, least)
+    took = seconds(runs, rounds, least, told=told)
     return {name: each / sizes[name] for name, each in took.items()}, sizes
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.drawing import Drawing, draw, verdict
-from bench.joins_timing import Make, Run, by_row, full_output, sizes_told
+from bench.joins_timing import CLOSE_ROUNDS, Make, Run, by_row, full_output, sizes_told
 from bench.joins_workloads import LINE, about, driver_ranges
 from bench.report import Figure, progress
 from millrace.sharing.drivers import Drivers
@@ -83,7 +83,8 @@ def measured(
 
         return of_size
 
-    return by_row({name: naming(each) for name, each in made.items()}, BATCH)
+    makes = {name: naming(each) for name, each in made.items()}
+    return by_row(makes, BATCH, rounds=CLOSE_ROUNDS, told=min)
 
 
 def some_of(drivers: Drivers, size: int) -> Drivers:
