@@ -18,7 +18,10 @@ from matplotlib.figure import Figure as FigureOnPage
 
 from bench.report import machine
 
-COLOURS = ("tab:red", "tab:blue", "tab:green", "tab:orange", "tab:purple", "tab:brown", "tab:gray")
+COLOURS = (
+    *("tab:red", "tab:blue", "tab:green", "tab:orange"),
+    *("tab:purple", "tab:brown", "tab:gray", "tab:cyan", "black"),
+)
 STYLES = ("-", "--", ":", "-.")
 MOST_MARKED = 32
 """How many points a line may have that are marked one by one."""

@@ -167,7 +167,7 @@ def _sized(lines: dict[str, dict[float, float]], taus: list[int]) -> Drawing:
     deep = lines["DOuter"][first] / lines["DOuter"][last]
     held = {
         "SSI leads by 10 times or more throughout": min(leads) >= 10,
-        "it falls to a third or less deep": fall <= 3.3,
+        "it falls to a third at most (3.3 times)": fall <= 3.3,
         "QOuter is below 100 a second beyond 1,000": lines["QOuter"][5_000] < 100,
         "the merge join falls steeply from 50,000 on": falls_at[:1] == [50_000],
         "DOuter is flat (within 3 times)": deep < 3,

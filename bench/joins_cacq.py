@@ -47,7 +47,7 @@ JOINED = (
     "FROM articles [RANGE 1 HOUR] a, stocks [RANGE 1 HOUR] s WHERE s.symbol = a.symbol"
 )
 COLUMNS = ("symbol", "price", "body", "quoted", "written")
-N_STOCKS, ROUNDS, APART = 2_250, 5, 10_000_000
+N_STOCKS, ROUNDS, APART = 2_250, 9, 10_000_000
 COUNTS = (1, 10, 50, 100, 200)
 N_DEAR, ARTICLES_EACH, N_QUOTES = 100, (1, 10, 100), 16
 FEWER = (1, 2, 4, 8)

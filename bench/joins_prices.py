@@ -48,7 +48,7 @@ def prices(folder: Path) -> list[Figure]:
             if not price:
                 continue
             work = ("a batch", "a driver", *WORK[name])[at]
-            rows.append((LABELS[name], work, f"{price:,.3g}", f"{least:,.3g} to {most:,.3g}"))
+            rows.append((LABELS[name], work, _ns(price), f"{_ns(least)} to {_ns(most)}"))
             n_prices += 1
             wide += max(most - price, price - least) > NARROW * price
         progress("prices", f"{name}: {100 * errors[name]:.0f} % off in the middle")
@@ -76,6 +76,10 @@ def prices(folder: Path) -> list[Figure]:
     draw_table(drawing, ("strategy", "work", "price, ns", "95 %"), rows, folder)
     worst = 100 * max(errors.values())
     return [Figure("prices of work, error of the worst", worst, "reported", None, "%", typical)]
+
+
+def _ns(price: float) -> str:
+    return f"{price:,.0f}" if price >= 100 else f"{price:.3g}"
 
 
 def _fit(runs: Measured) -> tuple[Floats, Floats, Floats]:

@@ -90,18 +90,18 @@ def _draw(sweep: Sweep, lines: Lines, outcomes: Outcomes, folder: Path) -> None:
     first, second, third = (f"ssi-{sweep.first + each}" for each in range(3))
     numbers = [f"Figure {sweep.first + each}" for each in range(3)]
     shares = {
-        f"{at:g}": {LABELS[name]: 100 * part for name, part in each.shares.items()}
+        f"{at:,g}": {LABELS[name]: 100 * part for name, part in each.shares.items()}
         for at, each in outcomes.items()
     }
     told = "; ".join(
         f"{at}: " + ", ".join(f"{name} {part:.0f} %" for name, part in each.items())
         for at, each in shares.items()
     )
-    percent = {f"{at:g}": 100 * each.right for at, each in outcomes.items()}
+    percent = {f"{at:,g}": 100 * each.right for at, each in outcomes.items()}
     draw(
         Drawing(
             first,
-            f"{numbers[0]}: rows a second whose queries are named",
+            f"{numbers[0]}: rows a second whose affected queries are named",
             sweep.across,
             "rows a second",
             sweep.claims[0],
