@@ -8,7 +8,7 @@ it best (`by_row`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 import numpy as np
@@ -162,3 +162,14 @@ def sized(
         name: lambda size, each=each: step(each, workload, workload.some(size))
         for name, each in strategies.items()
     }
+
+
+def fitted(
+    counts: Sequence[int], spent: Sequence[float], whole: int, what: str
+) -> tuple[float, str]:
+    """Return what a line through measurements says of the whole, and tell how it was fitted."""
+    slope, base = np.polyfit(counts, spent, 1)
+    measured = ", ".join(f"{n}: {value:.3f}" for n, value in zip(counts, spent, strict=True))
+    expected = float(base + slope * whole)
+    line = f"{base:.3f} s + {slope:.3f} s a {what}"
+    return expected, f"k = {measured} s; fit {line}: {expected:,.1f} s at {whole:,}"

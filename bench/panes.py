@@ -31,7 +31,7 @@ from pyspark.sql import functions as f
 import millrace
 from bench.cql_runs import ROCKSDB, STATE
 from bench.epoch_runs import ends_of, intervals, until
-from bench.joins_cacq import fitted
+from bench.joins_timing import fitted
 from bench.report import Figure, progress
 from millrace.connectors.files import Files
 from millrace.connectors.sinks.callback import CallbackSink
