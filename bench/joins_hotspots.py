@@ -35,7 +35,7 @@ BATCH = 4_096
 N_CLUSTERS = 5_000
 N_UPDATES = 100_000
 CHANGES = 1_000
-ONE_BY_ONE = 16  # rows of which all output is written
+WRITTEN = 256  # rows of which all output is written
 
 
 def coverage(folder: Path) -> list[Figure]:
@@ -87,7 +87,7 @@ def hot(folder: Path) -> list[Figure]:
             lines[LABELS.get(name, name)][share] = 1 / each
         told = ", ".join(f"{name} {1e6 * each:.2f}" for name, each in took.items())
         progress("hotspots", f"{share:.0%} hot, {workload.tau} groups: {told} us/row")
-        drivers = workload.some(ONE_BY_ONE)
+        drivers = workload.some(WRITTEN)
         found = {
             name: made[name].find(drivers, workload.stored)
             for name in ("select_first", "ssi", "hotspot")

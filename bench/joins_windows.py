@@ -27,9 +27,10 @@ from millrace.sharing.window.strategies import STRATEGIES
 N_QUERIES = 100_000
 N_STORED = 100_000
 BATCH = 4_096  # at most; each strategy is given batches of the size that suits it
-FEW = 8  # rows of which all output is written
 WIDEST = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 *SMALL, LARGE = WIDEST
+WRITTEN = {WIDEST[0]: 512, LARGE: 8}
+"""Of how many rows all output is written, by how far windows reach: it is a million or so."""
 BASELINES = ("join_first", "select_first")
 SEGMENTS = (1_000, 300, 100, 30, 10)
 
@@ -111,11 +112,11 @@ def windows(folder: Path) -> list[Figure]:
         progress("windows", f"up to {widest}: {_told(took)} us/row")
         ratios[widest] = min(took[name] for name in BASELINES) / took["dynamic"]
         notes[widest] = f"us a row: {_told(took)}; {sizes_told(sizes)}"
-        if widest in (WIDEST[0], LARGE):
-            some = some_of(drivers, FEW)
+        if widest in WRITTEN:
+            some = some_of(drivers, WRITTEN[widest])
             found = {name: made[name].find(some, stored) for name in (*BASELINES, "dynamic")}
             case = f"window joins, full output, windows up to {widest:,}: best / Dynamic"
-            written.append(full_output(case, "dynamic", found, FEW))
+            written.append(full_output(case, "dynamic", found, len(some)))
     worst = min(SMALL, key=ratios.__getitem__)
     said = ", ".join(f"up to {widest:,}: {ratios[widest]:.2f}" for widest in SMALL)
     draw(_lengthened(lines, ratios), lines, folder)

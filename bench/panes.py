@@ -45,7 +45,7 @@ GROUPS = 10
 EVERY = 100
 """How many seconds lie between two answers, and in an epoch."""
 WINDOWS, CONSTANTS = range(100, 1_100, 10), range(100)
-WARM, EPOCHS = 11, 6
+WARM, EPOCHS = 11, 5
 """The widest window is full after the first."""
 THEIR_WARM, THEIR_EPOCHS = 4, 4
 MEASURED = (1, 2, 4, 8)
