@@ -34,6 +34,8 @@ JOINED = (1, 10, 100, 1_000, 10_000)
 BATCH = 65_536
 STEADY = 0.1  # seconds of one batch after the other, as an engine runs
 MOST_PAIRS = 4_000_000  # that a batch names: they fit in memory that is used again
+SHARING = {"select_first": 20.0}
+"""What searches once for all rows of a key gains most by large batches, and may take its time."""
 ONE_BY_ONE = 16  # rows of which all output is written
 BASELINES = ("vanilla", ALONE, "select_first", "join_first")
 OURS = ("ssi", "bitmaps")
@@ -120,7 +122,8 @@ def rates(
         some = workload.some(ONE_BY_ONE)
         n_pairs = made["ssi"].find(some, workload.stored).pairs().drivers.size
         most = min(most, MOST_PAIRS * len(some) // max(n_pairs, 1))
-    took, sizes = by_row(sized(step, made, workload), most, least=STEADY)
+    makes = sized(step, made, workload)
+    took, sizes = by_row(makes, most, least=STEADY, told=min, sharing=SHARING)
     return {LABELS.get(name, name): 1 / each for name, each in took.items()}, sizes_told(sizes)
 
 

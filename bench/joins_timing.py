@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
+from types import MappingProxyType
 
 import numpy as np
 
@@ -28,6 +29,8 @@ PATIENCE_SECONDS = 2.0
 LEAST_SECONDS = 0.005  # what takes less is run several times in a row
 SIZES = (16, 64, 256, 1_024, 4_096, 16_384, 65_536)
 LONGEST_SECONDS = 0.5  # of a batch, while its best size is looked for
+
+NOBODY: Mapping[str, float] = MappingProxyType({})
 
 Run = Callable[[], object]
 Make = Callable[[int], Run]
@@ -71,15 +74,21 @@ def seconds(
     They take turns in another order each time: what one leaves in memory and the processor's caches
     helps or hurts the next.
     """
-    firsts = {name: min(_timed(run, 1), _timed(run, 1)) for name, run in contestants.items()}
+    firsts = {name: _first(run) for name, run in contestants.items()}
     repeats = {name: 1 + int(least / max(each, 1e-6)) for name, each in firsts.items()}
-    times: dict[str, list[float]] = {name: [] for name in contestants}
+    times = {name: [each] if each > PATIENCE_SECONDS else [] for name, each in firsts.items()}
     random = np.random.default_rng(rounds)
     for _ in range(rounds):
         for name in random.permutation([*contestants]).tolist():
             if not times[name] or sum(times[name]) < PATIENCE_SECONDS:
                 times[name].append(_timed(contestants[name], repeats[name]))
     return {name: told(each) for name, each in times.items()}
+
+
+def _first(run: Run) -> float:
+    """Return what a run takes; if that is not long, one that is not the first."""
+    took = _timed(run, 1)
+    return took if took > PATIENCE_SECONDS else min(took, _timed(run, 1))
 
 
 def _timed(run: Run, n_times: int) -> float:
@@ -96,25 +105,29 @@ def by_row(
     rounds: int = ROUNDS,
     least: float = LEAST_SECONDS,
     told: Callable[[list[float]], float] = median,
+    sharing: Mapping[str, float] = NOBODY,
 ) -> tuple[dict[str, float], dict[str, int]]:
     """Return what a row takes with each contestant, in seconds, and the batches it was given.
 
-    These are of the size, up to `most`, that suits the contestant best.
+    These are of the size, up to `most`, that suits the contestant best. `sharing` says of those
+    that share much work among rows how long a batch may take while that is looked for, in seconds.
     """
-    sizes = {name: _best_size(make, most) for name, make in makes.items()}
+    sizes = {
+        name: _best_size(make, most, sharing.get(name, LONGEST_SECONDS))
+        for name, make in makes.items()
+    }
     runs = {name: make(sizes[name]) for name, make in makes.items()}
     took = seconds(runs, rounds, least, told=told)
     return {name: each / sizes[name] for name, each in took.items()}, sizes
 
 
-def _best_size(make: Make, most: int) -> int:
+def _best_size(make: Make, most: int, longest: float) -> int:
     """Try batches of more and more rows, as long as one does not take long."""
     each: dict[int, float] = {}
     for size in (*(size for size in SIZES if size < most), most):
-        if each and size * min(each.values()) > LONGEST_SECONDS:
+        if each and size * min(each.values()) > longest:
             break
-        run = make(size)
-        each[size] = min(_timed(run, 1), _timed(run, 1)) / size
+        each[size] = _first(make(size)) / size
     return min(each, key=each.__getitem__)
 
 
