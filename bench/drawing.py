@@ -94,8 +94,8 @@ def draw_bars(drawing: Drawing, values: Mapping[str, float], folder: Path) -> Pa
 
     The scale upwards counts, that across does not.
     """
-    figure, axes = _begun(drawing, right=0.97)
     names = [fill(name, LABEL_WIDTH) for name in values]
+    figure, axes = _begun(drawing, right=0.97, n_labels=max(name.count("\n") for name in names))
     bars = axes.bar(names, [*values.values()], color=COLOURS[1], width=0.6)
     axes.bar_label(bars, fmt="{:,.3g}")
     if drawing.scales[1] == "log":
@@ -130,9 +130,12 @@ def draw_table(
     return _finished(drawing, figure, folder)
 
 
-def _begun(drawing: Drawing, *, right: float = 0.76) -> tuple[FigureOnPage, Axes]:
+def _begun(
+    drawing: Drawing, *, right: float = 0.76, n_labels: int = 0
+) -> tuple[FigureOnPage, Axes]:
+    """Begin a picture, with room for its caption and so many more lines of labels above it."""
     figure, axes = plt.subplots(figsize=(9, 6))
-    n_lines = _caption(drawing).count("\n") + 1
+    n_lines = _caption(drawing).count("\n") + 1 + 1.3 * n_labels
     bottom = 0.11 + CAPTION_LINE * n_lines
     figure.subplots_adjust(bottom=bottom, top=0.91, left=0.09, right=right)
     axes.set_xlabel(drawing.across)
