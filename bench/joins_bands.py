@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
-from bench.drawing import Drawing, draw
-from bench.joins_timing import Run, seconds
+from bench.drawing import Drawing, draw, verdict
+from bench.joins_timing import Make, Run, by_row, seconds, sizes_told
 from bench.report import Figure, progress
 from millrace.kernels.arrays import Ints
 from millrace.sharing import band_indexes
@@ -44,8 +45,8 @@ WAYS = {
     "QOuter": "q_outer",
     "DOuter": "d_outer",
 }
-STEPS = 25_000_000  # of a scan in a round: a second or less
 FIT_ROWS = (125, 250, 500, 1_000)
+STEEP = 2  # times: a line falls from one size to the next
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,19 +104,18 @@ def stored_of(codes: Ints) -> Stored:
     return Stored.build(nothing, codes, nothing, n_segments=1)
 
 
-def measured(bands: Bands, ways: tuple[str, ...]) -> dict[str, float]:
-    """Return what a driver takes with each of some ways, in seconds."""
-    runs: dict[str, Run] = {}
-    numbers: dict[str, int] = {}
-    for name in ways:
-        join = bands.join(WAYS[name])
-        steps = {"QOuter": 8 * len(bands.queries), "MergeJoin": len(bands.queries) + N_STORED}
-        drivers = bands.some(STEPS // steps.get(name, 1))
-        runs[name] = lambda join=join, drivers=drivers: join.find(
-            drivers, bands.stored
-        ).descriptors()
-        numbers[name] = len(drivers)
-    return {name: each / numbers[name] for name, each in seconds(runs).items()}
+def measured(bands: Bands, ways: tuple[str, ...]) -> tuple[dict[str, float], str]:
+    """Return what a driver takes with each of some ways, in seconds, and in what batches."""
+    took, sizes = by_row({name: _counting(bands, bands.join(WAYS[name])) for name in ways}, BATCH)
+    return took, sizes_told(sizes)
+
+
+def _counting(bands: Bands, join: BandJoin | HotBandJoin) -> Make:
+    def of_size(size: int) -> Run:
+        drivers = bands.some(size)
+        return lambda: join.find(drivers, bands.stored).descriptors()
+
+    return of_size
 
 
 def extrapolated(bands: Bands) -> tuple[float, str]:
@@ -125,9 +125,11 @@ def extrapolated(bands: Bands) -> tuple[float, str]:
     for n_rows in FIT_ROWS:
         stored = stored_of(bands.stored.codes[:: N_STORED // n_rows])
         run = {"": lambda stored=stored: join.find(drivers, stored).descriptors()}
-        took.append(seconds(run)[""] / len(drivers))
+        took.append(seconds(run, 3)[""] / len(drivers))
     slope, start = np.polyfit(FIT_ROWS, took, 1)
-    return float(start + slope * N_STORED), f"{1e6 * start:.0f} us + {1e9 * slope:.0f} ns a row"
+    told = ", ".join(f"{n}: {1e6 * each:.0f}" for n, each in zip(FIT_ROWS, took, strict=True))
+    line = f"fit {1e6 * start:.0f} us + {1e9 * slope:.0f} ns each"
+    return float(start + slope * N_STORED), f"DOuter of stored rows {told} us a row; {line}"
 
 
 def sizes(folder: Path) -> list[Figure]:
@@ -139,37 +141,61 @@ def sizes(folder: Path) -> list[Figure]:
     for n_queries in SIZES:
         bands = Bands.of(random, n_queries, LENGTH)
         taus.append(bands.tau)
-        took = measured(bands, ("SSI", "Hotspot", "MergeJoin", "QOuter"))
+        took, batches = measured(bands, ("SSI", "Hotspot", "MergeJoin", "QOuter"))
         took["DOuter"], fit = extrapolated(bands)
         for name, each in took.items():
             lines[name][n_queries] = 1 / each
         told = ", ".join(f"{name} {1e6 * each:.1f}" for name, each in took.items())
-        progress("bands", f"{n_queries} queries, {bands.tau} groups: {told} us/row; DOuter = {fit}")
+        progress("bands", f"{n_queries} queries, {bands.tau} groups: {told} us/row; {fit}")
         if n_queries == SIZES[-1]:
-            figures = [*_ratios(took, bands.tau), *_whole(bands)]
+            figures = [*_ratios(took, bands.tau, f"{batches}; {fit}"), *_whole(bands)]
+    draw(_sized(lines, taus), lines, folder)
+    return figures
+
+
+def _sized(lines: dict[str, dict[float, float]], taus: list[int]) -> Drawing:
+    """Return how Figure 10(a) is drawn."""
     rivals = ("MergeJoin", "QOuter", "DOuter")
     leads = [lines["SSI"][n] / max(lines[each][n] for each in rivals) for n in SIZES]
-    least, lead = min(leads), leads[-1]
-    fall = lines["SSI"][SIZES[0]] / lines["SSI"][SIZES[-1]]
-    drawing = Drawing(
+    first, *_, last = SIZES
+    fall = lines["SSI"][first] / lines["SSI"][last]
+    falls_at = [
+        two
+        for one, two in pairwise(SIZES)
+        if lines["MergeJoin"][one] > STEEP * lines["MergeJoin"][two]
+    ]
+    deep = lines["DOuter"][first] / lines["DOuter"][last]
+    held = {
+        "SSI leads by 10 times or more throughout": min(leads) >= 10,
+        "it falls to a third at most (3.3 times)": fall <= 3.3,
+        "QOuter is below 100 a second beyond 1,000": lines["QOuter"][5_000] < 100,
+        "the merge join falls steeply from 50,000 on": falls_at[:1] == [50_000],
+        "DOuter is flat (within 3 times)": deep < 3,
+        "DOuter is low (below SSI by 100 times)": all(
+            100 * lines["DOuter"][n] < lines["SSI"][n] for n in SIZES
+        ),
+    }
+    return Drawing(
         "ssi-10a",
         "Figure 10(a): rows a second whose affected queries are counted, band joins",
         "queries",
         "rows a second",
         "The paper: SSI is best by orders of magnitude and falls to a third; QOuter is below 100 a "
         "second beyond 1,000 queries, the merge join falls from 50,000 on, DOuter is flat and low.",
-        f"Here SSI leads by {least:.0f} times or more, and by {lead:.0f} at {SIZES[-1]:,}: held. "
-        f"It falls by {fall:.0f} times: not held; it searches {taus[0]} groups, then {taus[-1]}, "
-        "and does little else. The merge falls from 5,000 on. DOuter, extrapolated from "
-        "125 to 1,000 stored rows, is low but not flat: a row stabs more bands.",
+        verdict(
+            held,
+            f"SSI leads by {min(leads):.0f} times or more, and by {leads[-1]:.0f} at {last:,}; it "
+            f"falls {fall:.1f} times, with {taus[0]} to {taus[-1]} groups; QOuter counts "
+            f"{lines['QOuter'][5_000]:,.0f} a second at 5,000; the merge join falls "
+            f"{STEEP} times first at {falls_at[0] if falls_at else 0:,} queries; DOuter, "
+            f"extrapolated from 125 to 1,000 stored rows, falls {deep:.0f} times.",
+        ),
     )
-    draw(drawing, lines, folder)
-    return figures
 
 
-def _ratios(took: dict[str, float], tau: int) -> list[Figure]:
+def _ratios(took: dict[str, float], tau: int, how: str) -> list[Figure]:
     told = ", ".join(f"{name} {1e6 * each:.2f}" for name, each in took.items())
-    note = f"{SIZES[-1]:,} queries in {tau} groups, {N_STORED:,} rows; us a row: {told}"
+    note = f"{SIZES[-1]:,} queries in {tau} groups, {N_STORED:,} rows; us a row: {told}; {how}"
     return [
         Figure(
             "band joins: SSI / merge join",
@@ -212,7 +238,7 @@ def groups(folder: Path) -> list[Figure]:
     for length in LENGTHS:
         bands = Bands.of(random, N_QUERIES, length)
         tau = bands.tau
-        took = measured(bands, ("SSI", "Hotspot", "MergeJoin"))
+        took, _ = measured(bands, ("SSI", "Hotspot", "MergeJoin"))
         for name, each in took.items():
             lines[name][tau] = 1e6 * each
         told = ", ".join(f"{name} {1e6 * each:.1f}" for name, each in took.items())
@@ -220,14 +246,24 @@ def groups(folder: Path) -> list[Figure]:
     few, *_, many = lines["SSI"]
     growth = (lines["SSI"][many] / lines["SSI"][few]) / (many / few)
     lead = lines["MergeJoin"][many] / lines["SSI"][many]
+    spread = max(lines["MergeJoin"].values()) / min(lines["MergeJoin"].values())
+    held = {
+        "SSI is linear in the groups (0.33 to 3 times)": 1 / 3 <= growth <= 3,
+        "it is still ahead at 5,000 or more": lead > 1 and many >= 5_000,
+        "the merge join does not depend on groups (within 2 times)": spread < 2,
+    }
     drawing = Drawing(
         "ssi-10b",
         f"Figure 10(b): what a row takes, {N_QUERIES:,} band joins in some number of groups",
         "groups",
         "us a row",
-        "The paper: SSI is linear in the number of groups and still ahead at 5,000.",
-        f"Here it grows {growth:.2f} times as fast as the groups; at {many:,.0f} groups it is "
-        f"{lead:.2f} times as fast as the merge join.",
+        "The paper: SSI is linear in the number of groups and still ahead at 5,000; the merge join "
+        "does not depend on it.",
+        verdict(
+            held,
+            f"SSI grows {growth:.2f} times as fast as the groups; at {many:,.0f} groups it is "
+            f"{lead:.2f} times as fast as the merge join, which varies {spread:.1f} times.",
+        ),
     )
     draw(drawing, lines, folder)
     note = f"{many:,.0f} groups of {N_QUERIES:,} bands"

@@ -49,12 +49,21 @@ class Workload:
         n_drivers: int,
         n_stored: int = N_STORED,
         n_segments: int = 100,
+        peaked: bool = False,
     ) -> Self:
-        """Join queries with drivers and stored rows of some keys."""
+        """Join queries with drivers and stored rows of some keys; `peaked` as in Table I.
+
+        There the keys of stored rows are normal about the middle one, those of drivers uniform, so
+        that drivers join few rows or many.
+        """
         nothing = np.zeros(max(n_drivers, n_stored), np.int64)
         segments = np.sort(random.integers(0, n_segments, n_drivers))
         codes = random.integers(0, LINE, n_drivers)
-        keys, rows = random.integers(0, n_segments, n_stored), random.integers(0, LINE, n_stored)
+        keys = random.integers(0, n_segments, n_stored)
+        if peaked:
+            about_middle = random.normal(n_segments / 2, n_segments / 10, n_stored)
+            keys = np.clip(about_middle, 0, n_segments - 1).astype(np.int64)
+        rows = random.integers(0, LINE, n_stored)
         return cls(
             SelectQueries(*ranges),
             Drivers(segments, codes, nothing[:n_drivers]),
