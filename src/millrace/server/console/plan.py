@@ -141,6 +141,8 @@ class PlanPage:
         self._boxes[ident] = made
 
     async def _choose(self, ident: str) -> None:
+        if ident == self._chosen:
+            return  # what is being written beside it stays
         if self._chosen in self._boxes:
             self._boxes[self._chosen].props["aria-pressed"] = "false"
         self._chosen = ident
