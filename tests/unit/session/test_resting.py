@@ -185,7 +185,8 @@ def test_a_reader_is_told_of_what_has_expired() -> None:
     with pytest.raises(LostAnswersError, match="20 microseconds are kept") as missed:
         changes(engine.root, engine.manifest, query.feed, query.id, 3)
 
-    table, _ = changes(engine.root, engine.manifest, query.feed, query.id, missed.value.oldest)
+    oldest = int(missed.value.oldest)
+    table, _ = changes(engine.root, engine.manifest, query.feed, query.id, oldest)
     assert table.num_rows == query.results().num_rows
 
 
