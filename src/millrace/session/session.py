@@ -240,7 +240,8 @@ class Session(OpenRoot):
             How those are kept. `"lazy"`, the default for a selection, stores each row of the
             stream once for all queries, and for each query which rows are its answers; `"eager"`
             stores answers as rows of their own; `"none"` stores nothing for the query, which is
-            asked anew of the rows that the stream retains. The answers are the same.
+            asked anew of the rows that the stream retains. Joins, windows and aggregates know the
+            latter two, and `"eager"` by default. The answers are the same.
         history
             How far back before its birth the query sees what its streams retain, such as
             `"1 hour"`. Its answers to that come first and are marked (`_backfill`); more than is

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millrace import failpoints
 from millrace.engine.decision import Identity
 from millrace.engine.inprocess import InProcess
 from millrace.engine.local import Feed
@@ -131,8 +132,22 @@ class World:
         for name, partitions in arrivals.items():
             spec = engine.registry.catalog.stream(name)
             tasks += spread(spec, partitions, self.how.n_tasks, self.random)
+        identity = Identity("test", epoch, f"{epoch}")
+        if self.random.random() < 0.2:
+            self.crash(identity, tasks)
         execution = InProcess(self.root, tasks, {}, self.how.arranged)
-        engine.run(Identity("test", epoch, f"{epoch}"), execution)
+        self.session.engine.run(identity, execution)
+
+    def crash(self, identity: Identity, tasks: list[Any]) -> None:
+        """Begin an epoch and end before it is committed; what was decided is read back then."""
+        execution = InProcess(self.root, tasks, {}, self.how.arranged)
+        failpoints.arm("commit.before", "raise")
+        try:
+            with pytest.raises(failpoints.InjectedCrash):
+                self.session.engine.run(identity, execution)
+        finally:
+            failpoints.disarm()
+        self.reopen()
 
     def _rows(self, epoch: int, part: str) -> list[Row]:
         rows: list[Row] = []

@@ -50,6 +50,20 @@ def test_answers_that_share_the_rows_of_their_stream_are_counted_too(served: Ser
     assert found["state_bytes"] > 0
 
 
+def test_a_gateway_finds_the_answers_of_a_plan_of_which_nothing_is_stored(served: Served) -> None:
+    text = "SELECT symbol, sum(price) AS total FROM trades [RANGE 2 SECONDS] GROUP BY symbol"
+    for policy in ("eager", "none"):
+        asked = {"sql": text, "name": policy, "retain": "10 minutes", "policy": policy}
+        assert served.post("/v1/queries", json=asked).status_code == 201
+    served.push([trade("ACME", 1.0), trade("ACME", 2.0, 1), trade("BOLT", 4.0, 9)])
+    told = served.results("eager", 4)
+
+    assert [row["total"] for row in told if row["_change"] > 0] == [1.0, 3.0, 2.0]
+    assert served.results("none", 4) == told
+    refused = served.request("PATCH", "/v1/queries/none", json={"policy": "lazy"})
+    assert refused.json()["error"]["message"] == 'policy "lazy" is for selections of one stream'
+
+
 def test_how_answers_are_kept_is_changed_while_they_come(served: Served) -> None:
     served.post("/v1/queries", json={"sql": BIG, "name": "big", "retain": "1 hour"})
     prices = [101.5]

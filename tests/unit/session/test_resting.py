@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from millrace.connectors.sinks import MemorySink
+from millrace.engine.decide import TICK, next_due
 from millrace.engine.local import Feed, LocalRun
 from millrace.errors import LostAnswersError, NameTakenError, PlanError, StoreError
 from millrace.reading import plans_anew
@@ -16,6 +17,7 @@ from millrace.reading.reader import Reader
 from millrace.session import Query, Session
 from millrace.session.script import Script
 from millrace.state.memory_root import MemoryRoot
+from millrace.time import ManualClock
 
 SUMS = "SELECT k, sum(x) AS total FROM s [RANGE 5 us] GROUP BY k"
 PAIRS = "SELECT ISTREAM(s.x, t.x AS y) FROM s [RANGE 5 us], t [RANGE 7 us] WHERE s.k = t.k"
@@ -185,7 +187,8 @@ def test_a_reader_is_told_of_what_has_expired() -> None:
     with pytest.raises(LostAnswersError, match="20 microseconds are kept") as missed:
         changes(engine.root, engine.manifest, query.feed, query.id, 3)
 
-    table, _ = changes(engine.root, engine.manifest, query.feed, query.id, int(missed.value.oldest))
+    oldest = int(missed.value.oldest)
+    table, _ = changes(engine.root, engine.manifest, query.feed, query.id, oldest)
     assert table.num_rows == query.results().num_rows
 
 
@@ -221,3 +224,24 @@ def test_a_stream_goes_on_retaining_what_answers_are_found_in() -> None:
     program.session.retain("t", 28)
     query.drop()
     program.session.retain("t", 5)
+
+
+@pytest.mark.parametrize("policy", ["eager", "none"])
+def test_time_passes_on_a_silent_stream_for_as_long_as_answers_may_change(policy: str) -> None:
+    clock = ManualClock()
+    session = Session(MemoryRoot(), clock=clock, threads=False)
+    session.stream("s", Feed("k bigint, x bigint, ts timestamp"), time="ts", retain=50, idle=5)
+    session.query(SUMS, name="q", retain=20, policy=policy)
+    run = session.start()
+    assert isinstance(run, LocalRun)
+    row = pa.table({"k": [1], "x": [1], "ts": pa.array([3], pa.timestamp("us", "UTC"))})
+    run.feed(s=row)
+    engine, due = session.engine, []
+
+    for now in (10, 11, 20):
+        clock.set(now)
+        run.feed(s=row.slice(0, 0))
+        due.append(next_due(engine.manifest, engine.registry.catalog))
+
+    assert due == [10 + TICK, 11 + TICK, None]
+    assert session.standing("q").results()["_change"].to_pylist() == [1, -1]
