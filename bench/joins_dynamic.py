@@ -35,7 +35,7 @@ from millrace.sharing.select.strategy import Strategy
 from millrace.sharing.stored import Stored
 
 N_MIXES = 30
-TRIED, LEAST_TRIED = 128, 40  # batches, until what may be the cheapest has been tried
+TRIED, LEAST_TRIED = 128, 30  # batches, until what may be the cheapest has been tried
 TRIED_SECONDS = 2.0  # after the least of these
 CLOSE = 1.3  # times the quickest: of those the least of many rounds counts, the most even measure
 DECIDING_ROUNDS = 31
