@@ -35,14 +35,14 @@ from millrace.sharing.select.strategy import Strategy
 from millrace.sharing.stored import Stored
 
 N_MIXES = 30
-TRIED, LEAST_TRIED = 128, 40  # batches, until what may be the cheapest has been tried
+TRIED, LEAST_TRIED = 128, 30  # batches, until what may be the cheapest has been tried
 TRIED_SECONDS = 2.0  # after the least of these
 CLOSE = 1.3  # times the quickest: of those the least of many rounds counts, the most even measure
 DECIDING_ROUNDS = 31
 HOPELESS = 8  # times what the cheapest is expected to take: it is not run
 SAMPLE = 128  # rows that are run one by one
 TIMES = 3  # that each of them is run, of which the quickest counts
-FEW = 32  # rows of which all output is told
+TOLD_PAIRS = 1_000_000  # of which all output is told, or of all rows
 
 
 class Watched:
@@ -70,7 +70,7 @@ class Outcome:
     `optimum` and `sampled` are for a sample: what a perfect choice takes, and what Dynamic takes.
     `shares` says which part of the rows Dynamic gave to each strategy, `right` which part of the
     sample it gave to the one that is best for that row. `written` is how fast it was by the best
-    static one where all output was told, for few rows.
+    static one where all output was told, for some of the rows.
     """
 
     took: Mapping[str, float]
@@ -236,7 +236,10 @@ def _least(strategy: Watched, drivers: Drivers, at: int, stored: Stored) -> floa
 
 def _written(strategy: Dynamic, statics: Mapping[str, Watched], workload: Workload) -> float:
     """Return how fast Dynamic is by the best static strategy where the runs of pairs are told."""
-    drivers, stored = workload.some(FEW), workload.stored
+    stored = workload.stored
+    n_pairs = max(1, strategy.find(workload.drivers, stored).descriptors().lefts.sum())
+    n_rows = len(workload.drivers)
+    drivers = workload.some(max(1, min(n_rows, int(TOLD_PAIRS / n_pairs * n_rows))))
     settle(pairing(strategy, workload, drivers))
     runs: dict[str, Run] = {
         name: lambda each=each: each.find(drivers, stored).runs()
@@ -284,7 +287,7 @@ def mixes(folder: Path) -> list[Figure]:
             "reported",
             None,
             "x",
-            f"pairs with their runs of stored rows, of {FEW} rows; median {median(written):.2f}",
+            f"pairs with their runs of stored rows; median {median(written):.2f}",
         ),
         Figure(
             "Dynamic by optimum by row, median of 30 mixes",
