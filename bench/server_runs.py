@@ -37,6 +37,7 @@ class Server:
     url: str
     root: Path
     stderr: Path
+    client: httpx.Client
 
     @property
     def port(self) -> int:
@@ -45,13 +46,13 @@ class Server:
 
     def get(self, path: str) -> Any:  # noqa: ANN401  what comes from JSON
         """Return what a path gives, as JSON."""
-        answer = httpx.get(self.url + path, timeout=120)
+        answer = self.client.get(path)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     def post(self, path: str, body: object) -> Any:  # noqa: ANN401
         """Post JSON; return what comes back."""
-        answer = httpx.post(self.url + path, json=body, timeout=600)
+        answer = self.client.post(path, json=body)
         assert answer.status_code < 300, answer.text
         return answer.json()
 
@@ -101,9 +102,11 @@ def served(root: Path, *more: str, script: str = "") -> Iterator[Server]:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True)
     assert process.stdout is not None
     try:
-        server = Server(process, process.stdout.readline().split()[-1], root, stderr)
-        server.until(lambda: _ready(server))
-        yield server
+        url = process.stdout.readline().split()[-1]
+        with httpx.Client(base_url=url, timeout=600) as client:
+            server = Server(process, url, root, stderr, client)
+            server.until(lambda: _ready(server))
+            yield server
     finally:
         process.terminate()
         process.wait(120)
@@ -112,7 +115,7 @@ def served(root: Path, *more: str, script: str = "") -> Iterator[Server]:
 
 def _ready(server: Server) -> bool:
     try:
-        return httpx.get(f"{server.url}/v1/ready", timeout=30).status_code == 200
+        return server.client.get("/v1/ready").status_code == 200
     except httpx.TransportError:
         return False
 

@@ -132,8 +132,9 @@ def soak(root: Path, minutes: float) -> Soaked:
 
 def _waiting(server: Server, sent: Path) -> Difference:
     """Compare the answers that wait, of the last minute, with what was pushed in it."""
-    newest = pc.max(pq.read_table(sent)["ts"]).as_py()
-    since = (newest - timedelta(minutes=1)).isoformat()
+    times = pq.read_table(sent)["ts"]
+    oldest, newest = pc.min(times).as_py(), pc.max(times).as_py()
+    since = max(oldest, newest - timedelta(minutes=1)).isoformat()
     queries, answers = list[pa.Table](), list[pa.Table]()
     for each in WAITING:
         rows = server.get(f"/v1/templates/{each}/rows?limit={N_WAITING}")["rows"]

@@ -98,7 +98,7 @@ def answered(session: Any, push: Push) -> dict[str, Any]:
     seen = max(first[-1]["_epoch"].to_pylist())
     push(rows_at(10, 30, 103, 104))
     rest = list(big.changes(after=seen, timeout=0.2))
-    push(rows_at(1, 105))
+    push([*rows_at(1, 105), {"symbol": "ACME", "price": 106.0, "ts": None}])
     middle = NOON + timedelta(seconds=3)
     low = next(each for each in alert.rows().to_pylist() if each["low"] == 10.0)
     found = {
@@ -106,7 +106,11 @@ def answered(session: Any, push: Push) -> dict[str, Any]:
         "rest": [told(each) for each in rest],
         "late": told(session.late_rows("trades").drop_columns(["_source", "_time"])),
         "history": told(session.history("trades")),
-        "dead": [len(session.dead_letters()), len(session.dead_letters("trades"))],
+        "dead": [
+            told(found.select(["stream", "reason"]))
+            for found in (session.dead_letters(), session.dead_letters("trades"))
+        ],
+        "others": refused(lambda: session.dead_letters("nobody")),
         "all": told(big.results()),
         "last": told(big.results(1)),
         "window": told(big.results(begin="NOW - 2 seconds", end="NOW")),
