@@ -17,6 +17,7 @@ from bench import (
     cacq,
     joins_bands,
     joins_cacq,
+    joins_changes,
     joins_dynamic,
     joins_hotspots,
     joins_select,
@@ -47,6 +48,7 @@ CASES: dict[str, Callable[[Path], list[Figure]]] = {
     "sensors": joins_sensors.sensors,
     **cacq.CASES,
     "aggregates": panes.aggregates,
+    "changes": joins_changes.changes,
     "spark": joins_spark.end_to_end,
 }
 

@@ -70,6 +70,7 @@ def decide(
         access=settings.access,
         memory=settings.memory,
         narrow=settings.narrow,
+        upkeep=settings.upkeep,
         shards=settings.shard_bounds,
         spread=_spread(manifest, settings),
     )

@@ -56,7 +56,8 @@ class Decision:
     `warming` how plans catch up with theirs, as `engine.backfill` and `engine.warming` spell it;
     `besides` are queries of families that run beside their plans, as `engine.beside` does. `ranges`
     are those of families' band joins, as `engine.laying` spells them. `memory` is that
-    of `engine.budget`, `narrow` whether joins are narrowed.
+    of `engine.budget`, `narrow` whether joins are narrowed, `upkeep` whether what joins prepare of
+    their queries is changed with them.
     """
 
     identity: Identity
@@ -75,6 +76,7 @@ class Decision:
     access: str = "auto"
     memory: int = 1 << 30
     narrow: bool = True
+    upkeep: bool = True
     shards: tuple[int, ...] = (0, N_BUCKETS)
     spread: bool = False
     merges: tuple[MergeStep, ...] = ()

@@ -292,6 +292,7 @@ class Running:
             past=self._past(feed, since.births, past),
             members=self._members(feed, since.births),
             narrow=self.decision.narrow,
+            upkeep=self.decision.upkeep,
         )
         plan, run = compiled(feed, self.catalog), Run(slab)
         if feed.plan.hops and self.keys != EVERYTHING:

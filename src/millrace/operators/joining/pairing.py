@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,8 +23,6 @@ from millrace.sharing.band_indexes import d_outer, merge_join, q_outer, ssi
 from millrace.sharing.band_join import BandJoin
 from millrace.sharing.band_table import BandTable
 from millrace.sharing.codes import HIGHEST, LOWEST
-from millrace.sharing.drivers import Drivers
-from millrace.sharing.found import Found
 from millrace.sharing.hot_bands import HotBandJoin
 from millrace.sharing.hotspots import Hotspots
 from millrace.sharing.queries import BandQueries, SelectQueries, WindowQueries
@@ -32,18 +30,12 @@ from millrace.sharing.select.calibration import prices_of_machine
 from millrace.sharing.select.hotspot import ALPHA
 from millrace.sharing.select.prices import Prices
 from millrace.sharing.select.strategies import STRATEGIES
-from millrace.sharing.stored import Stored
+from millrace.sharing.select.strategy import Strategy as SelectStrategy
 from millrace.sharing.window.join import WindowJoin
 from millrace.sharing.window.strategies import INDEXED
 
-
-class Strategy(Protocol):
-    """What finds queries for drivers."""
-
-    def find(self, drivers: Drivers, stored: Stored) -> Found:
-        """Find the affected queries, as far as somebody asks."""
-        ...
-
+Strategy: TypeAlias = BandJoin | HotBandJoin | WindowJoin | SelectStrategy
+"""What finds queries for drivers, as queries come and go."""
 
 BANDS: dict[str, Callable[[], BandJoin | HotBandJoin]] = {
     "q_outer": lambda: BandJoin(q_outer, BandTable(doubles=False)),
@@ -79,20 +71,21 @@ class Pairing:
             return tuple(BANDS)
         return (*STRATEGIES, *(WINDOWS if self.windowed else ()))
 
-    def strategy(self, name: str, queries: Queries, driver: int) -> Strategy:
-        """Return a strategy by which elements of a leaf find queries, by their places."""
-        slots = np.arange(len(queries))
+    def strategy(self, name: str) -> Strategy:
+        """Return a strategy without queries."""
         if self.band is not None:
-            band = BANDS[name]()
-            band.add(slots, self._bands(queries, driver))
-            return band
-        if name in WINDOWS:
-            window = WINDOWS[name]()
-            window.add(slots, self._windows(queries, driver))
-            return window
-        select = STRATEGIES[name](_prices())
-        select.add(slots, self._selects(queries, driver))
-        return select
+            return BANDS[name]()
+        return WINDOWS[name]() if name in WINDOWS else STRATEGIES[name](_prices())
+
+    def add(self, strategy: Strategy, slots: Ints, queries: Queries, driver: int) -> None:
+        """Let a strategy find more queries for elements of a leaf, each in a slot that is free."""
+        match strategy:
+            case BandJoin() | HotBandJoin():
+                strategy.add(slots, self._bands(queries, driver))
+            case WindowJoin():
+                strategy.add(slots, self._windows(queries, driver))
+            case _:
+                strategy.add(slots, self._selects(queries, driver))
 
     def _selects(self, queries: Queries, driver: int) -> SelectQueries:
         return SelectQueries(*self._ends(queries, driver))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from millrace.kernels.arrays import Bits, Bools, Hashes, Ints
-from millrace.operators.joining import exploring, rules
+from millrace.operators.joining import exploring, prepared, rules
 from millrace.operators.joining.pairing import BANDS, WINDOWS
 from millrace.operators.keys import N_BUCKETS, bucket_of, hash_columns
 from millrace.operators.query_sets import unpacked
@@ -29,6 +29,8 @@ from millrace.plan.push import Pushing
 from millrace.plan.relations import StreamKind, StreamOf
 from millrace.schema import type_named
 from millrace.session.planning import sources_of
+from millrace.sharing import upkeep
+from millrace.sharing.select import strategy as select_strategy
 from millrace.sharing.select.strategies import STRATEGIES as SELECTS
 from millrace.testing.family_strategies import Family, members
 from millrace.testing.join_families import join_families
@@ -57,21 +59,45 @@ def expected(
     )
 
 
+@dataclass(eq=False)
+class Version:
+    """Who stood."""
+
+    some: list[Member]
+
+
 @dataclass
 class Standing:
-    """Some queries of a family; an epoch is an instant, and a query sees what comes from then."""
+    """Some queries of a family; an epoch is an instant, and a query sees what comes from then.
+
+    What has changed since another version may be `known`, or has to be found by comparing.
+    """
 
     some: list[Member]
     types: list[pa.DataType]
-    version: object = field(default_factory=object)
+    known: bool = True
+    version: Version = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.version = Version(self.some)
 
     def rows(self) -> pa.RecordBatch:
+        return self.rows_of(self.some)
+
+    def since(self, version: Hashable) -> tuple[pa.RecordBatch, pa.RecordBatch] | None:
+        if not self.known or not isinstance(version, Version):
+            return None
+        gone = [each for each in version.some if each not in self.some]
+        come = [each for each in self.some if each not in version.some]
+        return self.rows_of(gone), self.rows_of(come)
+
+    def rows_of(self, some: list[Member]) -> pa.RecordBatch:
         columns = [
-            pa.array([each.qid for each in self.some], pa.int64()),
-            pa.array([each.birth for each in self.some], pa.int64()),
+            pa.array([each.qid for each in some], pa.int64()),
+            pa.array([each.birth for each in some], pa.int64()),
         ]
         for at, kind in enumerate(self.types):
-            columns.append(pa.array([each.values[at] for each in self.some], kind))
+            columns.append(pa.array([each.values[at] for each in some], kind))
         names = ["qid", "born", *(f"p{at}" for at in range(len(self.types)))]
         return pa.RecordBatch.from_arrays(columns, names=names)
 
@@ -128,6 +154,8 @@ class Trial:
     world: Worlds
     strategy: str = "auto"
     kind: StreamKind = "istream"
+    upkeep: bool = True
+    known: bool = True
 
     def __post_init__(self) -> None:
         stream = Pushing(DECLARED).stream(StreamOf(self.kind, self.family.plan))
@@ -136,24 +164,27 @@ class Trial:
         self.types = [type_named(each) for each in self.family.types]
 
     def told(self, cuts: list[int], shards: int = 1) -> Told:
-        """Run all slabs."""
+        """Count what all slabs tell each query."""
+        return sum(map(told_to_each, self.slabs(cuts, shards)), Told())
+
+    def slabs(self, cuts: list[int], shards: int = 1) -> Iterator[Elements]:
+        """Run all slabs; before each, queries come and go."""
         sharing = Sharing(self.strategy)
         columns = sharing.columns(self.stream, DECLARED) if shards > 1 else None
         plan = Plan([self.stream], DECLARED, columns, sharing=sharing)
-        told = Told()
         for begin, end in zip([0, *cuts], cuts, strict=False):
-            alive = [each for each in self.members if each.end > begin]
-            standing = Standing(alive, self.types)
+            alive = [each for each in self.members if each.birth <= begin < each.end]
+            standing = Standing(alive, self.types, self.known)
             for shard in range(shards if columns is not None else 1):
                 share = Share(columns, shard, shards)
-                run = Run(self.slab(begin, end, share, standing))
-                told += told_to_each(plan.stream(self.stream, run))
-        return told
+                yield plan.stream(self.stream, Run(self.slab(begin, end, share, standing)))
 
     def slab(self, begin: int, end: int, share: Share, standing: Standing) -> Slab:
         streams = {name: self.elements(name, begin, end, share) for name in sources_of(self.stream)}
         past = Past(self, share, begin)
-        return Slab(begin, end, streams, {}, MemoryState(), past=past, members=standing)
+        state = MemoryState()
+        how = replace(Slab(begin, end, streams, {}, state), upkeep=self.upkeep)
+        return replace(how, past=past, members=standing)
 
     def elements(self, name: str, begin: int, end: int, share: Share) -> Elements:
         some = [each for each in self.world[0][name] if begin <= each[0] < end]
@@ -239,6 +270,37 @@ def test_pieces_may_be_of_any_size(case: Any) -> None:
         found = Trial(family, some, world).told(cuts)
 
     assert found == expected(family, some, world)
+
+
+@st.composite
+def turnovers(draw: st.DrawFn) -> Any:
+    """Draw a family, many cuts, and queries that come and go at any of them."""
+    family = draw(join_families(most=2))
+    cuts = [
+        *draw(st.lists(st.integers(1, END - 1), min_size=3, max_size=6, unique=True).map(sorted))
+    ]
+    some = draw(members(family.types, [0, *cuts], END + 1, most=12))
+    return family, some, draw(worlds()), [*cuts, END]
+
+
+@given(case=turnovers(), data=st.data())
+def test_what_is_prepared_is_changed_as_queries_come_and_go(case: Any, data: st.DataObject) -> None:
+    family, some, world, cuts = case
+    known = data.draw(st.booleans())
+    strategy = data.draw(st.sampled_from(STRATEGIES))
+    n_late = data.draw(st.sampled_from([0, 2, 4096]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepared, "MOST_CHANGED", data.draw(st.sampled_from([0.5, 1e9])))
+        patch.setattr(select_strategy, "LEAST_TAIL", n_late)
+        patch.setattr(upkeep, "AT_LEAST", n_late)
+        found = Trial(family, some, world, strategy, known=known)
+        anew = Trial(family, some, world, strategy, upkeep=False)
+        both = list(zip(found.slabs(cuts), anew.slabs(cuts), strict=True))
+
+    for one, other in both:
+        assert one.rows.equals(other.rows)
+        assert one.times.tolist() == other.times.tolist()
+    assert sum((told_to_each(one) for one, _ in both), Told()) == expected(family, some, world)
 
 
 @given(join_families())
