@@ -157,7 +157,7 @@ def test_a_choice_stands_until_many_queries_have_changed() -> None:
     strategy.find(trial.drivers, trial.stored).pairs()
     assert strategy.chosen == ["vanilla"]
 
-    strategy.drop(np.arange(1, 1 + len(trial.queries) // 8))
+    strategy.drop(np.arange(1, 1 + len(trial.queries) // 4))
     strategy.find(trial.drivers, trial.stored).pairs()
     assert strategy.chosen == ["bitmaps"]
 

@@ -13,7 +13,7 @@ keeps, while its place among the queries changes as others go:
     queries   a   b   c   d     b goes, e comes   a   c   d   e
     slots     0   1   2   3                       0   2   3   1
 
-What was chosen stands until an eighth of the queries has changed; if more than half of them has, or
+What was chosen stands until a quarter of the queries has changed; if more than half of them has, or
 more than half of the slots are free, all is prepared anew.
 
 Invariant: what is found is the same, whatever was prepared and changed before. What somebody uses
@@ -42,7 +42,7 @@ from millrace.sharing.select.dynamic import Dynamic
 MOST_BYTES = 1 << 29
 MOST_CHANGED = 1 / 2
 """If a greater part of the queries is not what it was, all are prepared anew."""
-MOST_UNCHOSEN = 1 / 8
+MOST_UNCHOSEN = 1 / 4
 """If a greater part has changed since something was chosen, it is chosen anew."""
 _INDEX_BYTES = 200
 """What a query takes in an index over queries, about."""

@@ -7,7 +7,7 @@ counted for a sample of the drivers, and corrected by what strategies took when 
 the batch goes there as a whole; else each driver is asked, and the batch is split among those that
 are the cheapest for some. The choice never changes an answer.
 
-Cost: about 1 ms to choose, when batches change or an eighth of the queries has, or once in 256
+Cost: about 1 ms to choose, when batches change or a quarter of the queries has, or once in 256
 batches, and so seldom that it is at most 0.5 % of the work; 1 us a driver and strategy where a
 batch is split.
 """
@@ -30,7 +30,7 @@ from millrace.sharing.stored import Stored
 
 SAMPLE = 128
 ENDURANCE = 256  # so many batches go by until one is looked at again
-TURNED_OVER = 1 / 8  # of the queries have changed when one is looked at again
+TURNED_OVER = 1 / 4  # of the queries have changed when one is looked at again
 CHOOSING_NS = 1e6
 MOST_CHOOSING = 0.005  # of the work
 WORTH = 0.8  # a batch is split if that is expected to take less than this part of the best alone

@@ -125,9 +125,9 @@ def test_where_most_slots_are_free_everything_is_prepared_anew() -> None:
 def test_choices_stand_until_much_has_changed() -> None:
     choices = Choices({(1, 2): "ssi"})
 
-    choices.changed(100, 1_000)
+    choices.changed(200, 1_000)
     assert choices.names == {(1, 2): "ssi"}
-    choices.changed(100, 1_000)
+    choices.changed(200, 1_000)
     assert choices.names == {}
 
 
