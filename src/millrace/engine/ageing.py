@@ -50,5 +50,5 @@ def longest(spans: Sequence[Span], parameters: pa.RecordBatch) -> int:
 
 
 def _length(size: Expression, parameters: pa.RecordBatch) -> Ints:
-    values = evaluate_constants(size, parameters).cast(pa.int64()).fill_null(0).to_numpy()
+    values: Ints = evaluate_constants(size, parameters).cast(pa.int64()).fill_null(0).to_numpy()
     return np.clip(values, 0, LONGEST)

@@ -283,6 +283,7 @@ def turnovers(draw: st.DrawFn) -> Any:
     return family, some, draw(worlds()), [*cuts, END]
 
 
+@settings(max_examples=max(DRAWN // 2, 1))
 @given(case=turnovers(), data=st.data())
 def test_what_is_prepared_is_changed_as_queries_come_and_go(case: Any, data: st.DataObject) -> None:
     family, some, world, cuts = case
