@@ -42,6 +42,8 @@ from millrace.sharing.select.dynamic import Dynamic
 MOST_BYTES = 1 << 29
 MOST_CHANGED = 1 / 2
 """If a greater part of the queries is not what it was, all are prepared anew."""
+MOST_FREE = 1 / 2
+"""If a greater part of the slots is free, too."""
 MOST_UNCHOSEN = 1 / 4
 """If a greater part has changed since something was chosen, it is chosen anew."""
 _INDEX_BYTES = 200
@@ -131,8 +133,8 @@ class Prepared:
         """Say whether it is worth to change this, or too much is not what it was."""
         n_left = len(self.queries) - len(change.gone)
         n_queries = n_left + change.come.num_rows
-        much = len(change) > MOST_CHANGED * n_queries
-        return not much and n_queries >= MOST_CHANGED * len(self.places)
+        n_free = len(self.places) - n_queries
+        return len(change) <= MOST_CHANGED * n_queries and n_free <= MOST_FREE * len(self.places)
 
     @property
     def n_bytes(self) -> int:

@@ -8,14 +8,18 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from millrace.operators.codes import codes_of
 from millrace.operators.joining.conditions import Conditions
 from millrace.operators.joining.prepared import Choices, Kept, Prepared
-from millrace.operators.joining.queries import Queries
+from millrace.operators.joining.queries import Queries, Ranged
 from millrace.operators.joining.turnover import Turnover, compared, told
 from millrace.plan.joining import Joining
 
 JOINING, CONDITIONS = Joining((), (), ()), Conditions((), (), (), (), ())
+RANGES = st.tuples(st.integers(0, 5), st.integers(0, 5))
 Rows = dict[int, tuple[int, float]]
 """By id: the change that a query came with, and its parameter."""
 
@@ -129,6 +133,27 @@ def test_choices_stand_until_much_has_changed() -> None:
     assert choices.names == {(1, 2): "ssi"}
     choices.changed(200, 1_000)
     assert choices.names == {}
+
+
+@given(st.lists(st.tuples(RANGES, st.booleans())), st.lists(RANGES))
+@example([((1, 2), True), ((1, 2), True), ((1, 4), False)], [(1, 2)])
+def test_ends_of_ranges_stay_in_order(
+    first: list[tuple[tuple[int, int], bool]], others: list[tuple[int, int]]
+) -> None:
+    ranged, come = ranges([each for each, _ in first]), ranges(others)
+    gone = np.flatnonzero([goes for _, goes in first])
+    assert len(ranged.ends) == 2
+
+    changed = ranged.changed(gone, come)
+
+    assert changed.low.tolist() == [*np.delete(ranged.low, gone), *come.low]
+    anew = Ranged(changed.low, changed.high, codes_of)
+    for one, other in zip(changed.ends, anew.ends, strict=True):
+        assert one.tolist() == other.tolist()
+
+
+def ranges(some: list[tuple[int, int]]) -> Ranged:
+    return Ranged(*np.array(some, np.int64).reshape(-1, 2).T.copy(), codes_of)
 
 
 # ---- turnover ------------------------------------------------------------------------------------
