@@ -131,8 +131,7 @@ class Prepared:
 
     def bears(self, change: Turnover) -> bool:
         """Say whether it is worth to change this, or too much is not what it was."""
-        n_left = len(self.queries) - len(change.gone)
-        n_queries = n_left + change.come.num_rows
+        n_queries = len(self.queries) - len(change.gone) + int(change.come.num_rows)
         n_free = len(self.places) - n_queries
         return len(change) <= MOST_CHANGED * n_queries and n_free <= MOST_FREE * len(self.places)
 

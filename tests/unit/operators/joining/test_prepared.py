@@ -153,7 +153,8 @@ def test_ends_of_ranges_stay_in_order(
 
 
 def ranges(some: list[tuple[int, int]]) -> Ranged:
-    return Ranged(*np.array(some, np.int64).reshape(-1, 2).T.copy(), codes_of)
+    low, high = np.array(some, np.int64).reshape(-1, 2).T.copy()
+    return Ranged(low, high, codes_of)
 
 
 # ---- turnover ------------------------------------------------------------------------------------
