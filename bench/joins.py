@@ -35,6 +35,7 @@ from bench import (
     cacq,
     joins_bands,
     joins_cacq,
+    joins_changes,
     joins_dynamic,
     joins_functions,
     joins_hotspots,
@@ -69,6 +70,7 @@ CASES: dict[str, Callable[[Path], list[Figure]]] = {
     "sensors": joins_sensors.sensors,
     **cacq.CASES,
     "aggregates": panes.aggregates,
+    "changes": joins_changes.changes,
     "spark": joins_spark.end_to_end,
 }
 

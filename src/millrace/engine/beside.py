@@ -25,12 +25,14 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any, Self
 
 from millrace.engine import facts
+from millrace.engine.ageing import lasting
 from millrace.engine.births import Birth, Births
 from millrace.engine.catalog import Catalog
 from millrace.engine.feeds import FeedSpec
 from millrace.engine.plan_stores import beside_stores
 from millrace.engine.progress import frontier
 from millrace.state.manifest import Manifest
+from millrace.state.root import Root
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class Beside:
 class Newborn:
     """Says which queries of families run together, before an epoch."""
 
+    root: Root
     manifest: Manifest
     catalog: Catalog
 
@@ -111,11 +114,16 @@ class Newborn:
         for name, born in self.catalog.born.items():
             feed = self.catalog.feeds[name]
             assert feed.plan is not None, "a family has a plan"
-            before = Births.from_json(known[name]) if name in known else Births(feed.plan.horizon)
+            horizon = 0 if feed.plan.spans else feed.plan.horizon
+            before = Births.from_json(known[name]) if name in known else Births(horizon)
             if not born:
                 continue
             if feed.history is None:
-                found[name] = before.after(born, self._plain(feed), reached.get(name))
+                fresh = self._plain(feed)
+                if feed.plan.spans and before.horizon is not None and max(born) > before.last:
+                    files = self.catalog.table_files[name]
+                    fresh = replace(fresh, lasts=lasting(self.root, feed.plan, files, before))
+                found[name] = before.after(born, fresh, reached.get(name))
             else:
                 found[name], beside = self._historic(feed, before, born, reached.get(name))
                 if beside.births is not None or beside.waiting:

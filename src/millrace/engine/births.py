@@ -17,6 +17,9 @@ belong to the eldest, birth 0, which the first ones of a plan are of at once:
     since ─────────────── age ──────────►
       birth 17             │ birth 0            of which there is one, however many were born
 
+Where sizes of windows are parameters, that time is what the widest window of a birth `lasts`, and
+no less than that of an earlier one that is not of age. So births come of age in their order.
+
 Law: of two births the later one begins no earlier. So what the plan has taken is said by a few
 numbers: up to which birth queries have come, which are of age, up to which change they have gone.
 
@@ -55,6 +58,8 @@ ELDEST = 0
 class Birth:
     """Queries that begin together; until they do, the least time that they were given.
 
+    How long it `lasts` until they see what queries do that were always there, if that is not the
+    same for all births.
     Those that see history have a `mark`, and are of age at the instant `grows` at the earliest if
     they have run beside the others.
     """
@@ -66,6 +71,7 @@ class Birth:
     earliest: int | None = None
     mark: int | None = None
     grows: int | None = None
+    lasts: int | None = None
 
     def settled(self, least: int | None, reached: int | None) -> Birth:
         """Return the birth after an epoch that gave it elements, and came to an instant."""
@@ -81,7 +87,7 @@ class Birth:
         """Return the instant from which on its queries are like those that were always there."""
         assert self.since is not None, "it has begun"
         unseen = self.since if self.newest is None else self.newest + 1
-        age = max(self.since, unseen) + horizon
+        age = max(self.since, unseen) + (horizon if self.lasts is None else self.lasts)
         return age if self.grows is None else max(age, self.grows)
 
     @property
@@ -96,7 +102,8 @@ class Births:
 
     `gone` are births that have no query any more, and that the plan has not forgotten yet. Queries
     of births up to `added` have come, those that went with changes up to `removed` have gone;
-    births up to `grown` are of age. Without a `horizon` none ever is. `ripe` is when the last one
+    births up to `grown` are of age. Without a `horizon` none ever is; each may have its own, which
+    is at least that of all. `ripe` is when the last one
     is that had begun. Births up to `floor` are those of another plan; `joining` are those behind
     that number which have just come from one that ran beside this. `marked` are births that have
     come with their marks, until the plan is beyond all of them. `out` are queries, with the changes

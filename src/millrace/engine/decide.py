@@ -72,6 +72,7 @@ def decide(
         access=settings.access,
         memory=settings.memory,
         narrow=settings.narrow,
+        upkeep=settings.upkeep,
         shards=settings.shard_bounds,
         spread=_spread(manifest, settings),
     )

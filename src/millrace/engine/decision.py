@@ -56,8 +56,9 @@ class Decision:
     `warming` how plans catch up with theirs, as `engine.backfill` and `engine.warming` spell it;
     `besides` are queries of families that run beside their plans, as `engine.beside` does. `ranges`
     are those of families' band joins, as `engine.laying` spells them. `memory` is that
-    of `engine.budget`, `narrow` whether joins are narrowed. `anew`, `resting` and `waking` are the
-    plans whose answers are found when they are asked for, as `engine.resting` has them.
+    of `engine.budget`, `narrow` whether joins are narrowed, `upkeep` whether what joins prepare of
+    their queries is changed with them. `anew`, `resting` and `waking` are the plans whose answers
+    are found when they are asked for, as `engine.resting` has them.
     """
 
     identity: Identity
@@ -76,6 +77,7 @@ class Decision:
     access: str = "auto"
     memory: int = 1 << 30
     narrow: bool = True
+    upkeep: bool = True
     shards: tuple[int, ...] = (0, N_BUCKETS)
     spread: bool = False
     merges: tuple[MergeStep, ...] = ()

@@ -164,7 +164,7 @@ class Engine:
         past_rows = history_rows(self.manifest, catalog, settings)
         warmth = Warmth(self.root, self.manifest, catalog, past_rows)
         plans = self._plans(catalog, warmth)
-        births, besides = Newborn(self.manifest, catalog).decided()
+        births, besides = Newborn(self.root, self.manifest, catalog).decided()
         warming = warmth.decided(plans, births)
         backfill, sliced = self._backfill(catalog, past_rows)
         wanted = self._wanted(catalog)

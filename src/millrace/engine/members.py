@@ -18,7 +18,14 @@ from millrace.engine.births import Births
 from millrace.engine.elements import StoredElements, as_elements
 from millrace.engine.plan_stores import EPOCH
 from millrace.engine.query_rows import queries_spec
-from millrace.engine.tables import COPIES, TableFile, consolidated, read_changes, wanted_files
+from millrace.engine.tables import (
+    COPIES,
+    TableFile,
+    TableSpec,
+    consolidated,
+    read_changes,
+    wanted_files,
+)
 from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.operators.relational.slab import Elements
 from millrace.operators.relational.timed import OPEN, empty_rows, rows_of
@@ -38,19 +45,49 @@ class StandingMembers:
     @property
     def version(self) -> Hashable:
         """The names of the files, which are named by what is in them, and who is left out."""
-        spec = queries_spec("queries", self.types)
-        names = tuple(each.name for each in wanted_files(spec, self.files, None))
-        return names, self.births.leaving
+        return tuple(each.name for each in self._files()), self.births.leaving
 
     def rows(self) -> pa.RecordBatch:
         """Return their ids, the changes that they came with, and their parameters."""
-        spec = queries_spec("queries", self.types)
-        changes = consolidated(read_changes(self.root, spec, self.files, None))
+        return self._one(self._read(self._files(), None).drop_columns([COPIES]))
+
+    def since(self, version: Hashable) -> tuple[pa.RecordBatch, pa.RecordBatch] | None:
+        """Return those that have gone and those that have come since another version.
+
+        That is known where files have only come behind those of the other one, which are named by
+        what is in them.
+        """
+        files = self._files()
+        match version:
+            case (tuple(names), self.births.leaving) if names:
+                if names != tuple(each.name for each in files[: len(names)]):
+                    return None
+                changes = self._read(files[len(names) :], files[len(names) - 1].until)
+                copies = changes.column(COPIES).to_numpy()
+                rows = changes.drop_columns([COPIES])
+                gone, come = (rows.filter(pa.array(each)) for each in (copies < 0, copies > 0))
+                return self._one(gone), self._one(come)
+        return None
+
+    @property
+    def _spec(self) -> TableSpec:
+        return queries_spec("queries", self.types)
+
+    def _files(self) -> list[TableFile]:
+        """Return the files that say who they are: a whole one, and changes since."""
+        return [*wanted_files(self._spec, self.files, None)]
+
+    def _read(self, files: Sequence[TableFile], taken: int | None) -> pa.Table:
+        """Return what files say has come and gone, but for those who are left out."""
+        changes = consolidated(read_changes(self.root, self._spec, files, taken))
         if self.births.leaving:
             out = pa.array([qid for qid, _ in self.births.leaving], pa.int64())
             changes = changes.filter(pc.invert(pc.is_in(changes.column(QUERY), out)))
-        batches = changes.drop_columns([COPIES]).combine_chunks().to_batches()
-        return batches[0] if batches else empty_rows(spec.schema.to_arrow())
+        return changes
+
+    def _one(self, rows: pa.Table) -> pa.RecordBatch:
+        batches = rows.combine_chunks().to_batches()
+        return batches[0] if batches else empty_rows(self._spec.schema.to_arrow())
 
     def entered(self, born: Ints) -> Ints:
         """Return the epochs from which on those see elements that came with some changes."""

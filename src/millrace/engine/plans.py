@@ -16,7 +16,7 @@ from millrace.engine.parameters import parameter_schema
 from millrace.operators.relational.plan import Plan
 from millrace.plan.bands import Laid, laid_declared
 from millrace.plan.declared import Declared
-from millrace.plan.family_bounds import horizon
+from millrace.plan.family_bounds import Span, horizon
 from millrace.plan.joining import Sharing
 from millrace.plan.levels import family_declared
 from millrace.plan.panes import PaneWay
@@ -57,6 +57,8 @@ class PlanSpec:
     """The types of the parameters, if the plan is that of a family."""
     horizon: int | None = None
     """After how long an answer of a family does not depend on when its query was born."""
+    spans: tuple[Span, ...] = ()
+    """What that is the longest of for each query, if it depends on parameters."""
     sharing: Sharing | None = None
     """How all queries of a family are one join; None: the plan is joined with their table."""
     laid: tuple[Laid, ...] = ()
@@ -75,6 +77,7 @@ class PlanSpec:
             "hops": self.hops,
             "parameters": self.parameters,
             "horizon": self.horizon,
+            "spans": plan_to_json(self.spans),
             "sharing": None if self.sharing is None else astuple(self.sharing),
             "laid": plan_to_json(self.laid),
         }
@@ -94,13 +97,14 @@ class PlanSpec:
             hops=spelt.get("hops", 0),
             parameters=None if spelt.get("parameters") is None else tuple(spelt["parameters"]),
             horizon=spelt.get("horizon"),
+            spans=plan_from_json(spelt.get("spans", [])),
             sharing=None if spelt.get("sharing") is None else Sharing(*spelt["sharing"]),
             laid=plan_from_json(spelt.get("laid", [])),
         )
 
     def of_member(self) -> Self:
         """Return what a query knows of its family's plan: what it reads, and how it tells."""
-        return replace(self, parameters=None, horizon=None, sharing=None)
+        return replace(self, parameters=None, horizon=None, spans=(), sharing=None)
 
     @property
     def parameter_types(self) -> list[pa.DataType]:

@@ -327,6 +327,7 @@ class Running:
             past=self._past(feed, since.births, replace(past, held=held)),
             members=self._members(feed, since.births),
             narrow=self.decision.narrow,
+            upkeep=self.decision.upkeep,
         )
         plan, run = compiled(feed, self.catalog), Run(slab)
         if feed.plan.hops and self.keys != EVERYTHING:

@@ -76,6 +76,9 @@ class Settings:
     sets
         Whether what such a join tells is stored once for all queries that are told it, with the set
         of them; without it each has a row of its own. It is for templates that are registered.
+    upkeep
+        Whether what a process has prepared of the queries of such a join, indexes among it, is
+        changed when some come and go; without it all of it is made anew.
     panes
         How aggregates of a family that differ in windows and filters share what is added up of
         elements: "auto" chooses by cost, "dense" or "sparse" forces a way, "never" joins each
@@ -106,6 +109,7 @@ class Settings:
     families: Together = "auto"
     strategy: str = "auto"
     sets: bool = True
+    upkeep: bool = True
     panes: PaneWay = "auto"
     backfill_rows: int = 200_000
     backoff: int = SECOND // 2

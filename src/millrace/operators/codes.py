@@ -115,10 +115,13 @@ class TextCodes:
     @classmethod
     def of(cls, constants: pa.Array) -> Self:
         """Collect constants (binary; NULL is left out)."""
-        distinct = pc.unique(constants.drop_null())
-        ordered = distinct.take(pc.sort_indices(distinct))
-        starts, stops, data = text_buffers(ordered)
-        bounds = np.concatenate((starts, stops[-1:])) if len(ordered) else np.zeros(1, np.int64)
+        return cls.ascending(distinct_texts(constants))
+
+    @classmethod
+    def ascending(cls, constants: pa.Array) -> Self:
+        """Take constants that are in order, each once."""
+        starts, stops, data = text_buffers(constants)
+        bounds = np.concatenate((starts, stops[-1:])) if len(constants) else np.zeros(1, np.int64)
         first = int(bounds[0])
         return cls(bounds - first, data[first : int(bounds[-1])].copy())
 
@@ -142,6 +145,12 @@ class TextCodes:
             return np.full(len(values), NULL_CODE)
         found: Ints = codes[places]
         return np.where(valid(values), found, NULL_CODE) if values.null_count else found
+
+
+def distinct_texts(values: pa.Array) -> pa.Array:
+    """Return texts (binary; NULL is left out) in ascending order of their bytes, each once."""
+    distinct = pc.unique(values.drop_null())
+    return distinct.take(pc.sort_indices(distinct))
 
 
 def text_buffers(values: pa.Array) -> tuple[Ints, Ints, Bytes]:

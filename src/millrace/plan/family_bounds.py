@@ -8,8 +8,11 @@ join remembers them for ever.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
+from typing import TypeAlias
 
 from millrace.plan.bounds import endless
+from millrace.plan.expressions import Expression
 from millrace.plan.levels import QUERIES
 from millrace.plan.relations import (
     Distinct,
@@ -25,33 +28,48 @@ from millrace.plan.relations import (
 )
 from millrace.plan.scopes import inputs, relations_in
 
+Span: TypeAlias = tuple[int | Expression, ...]
+"""Lengths of time that are added up; some may be values of parameters."""
+
 
 def horizon(node: Relation) -> int | None:
     """Return after how long a relation does not depend on when its query was born, if ever.
 
-    It is asked about what has no parameters yet: then windows of time have forgotten whatever
-    came before.
+    Then windows of time have forgotten whatever came before. Where their sizes are parameters, it
+    is another time for each query.
+    """
+    found = spans(node)
+    if found is None:
+        return None
+    lengths = [[each for each in span if isinstance(each, int)] for span in found]
+    if [*map(len, lengths)] != [*map(len, found)]:
+        return None
+    return max(map(sum, lengths), default=0)
+
+
+def spans(node: Relation) -> tuple[Span, ...] | None:
+    """Return what the horizon of a relation is the longest of: for each window a sum.
+
+    It is None if a window does not forget.
     """
     if isinstance(node, Windowed):
-        return _horizon_of_window(node)
-    found = [horizon(each) for each in inputs(node)]
+        return _spans_of_window(node)
+    found = [spans(each) for each in inputs(node)]
     known = [each for each in found if each is not None]
-    return max(known, default=0) if len(known) == len(found) else None
+    return tuple(chain.from_iterable(known)) if len(known) == len(found) else None
 
 
-def _horizon_of_window(node: Windowed) -> int | None:
-    window, before = node.window, 0
+def _spans_of_window(node: Windowed) -> tuple[Span, ...] | None:
+    window, before = node.window, [Span()]
     if isinstance(node.stream, StreamOf):
-        below = horizon(node.stream.relation)
+        below = spans(node.stream.relation)
         if below is None:
             return None
-        before = below + 1  # what a stream tells is new against the instant before
-    size, slide = window.size, window.slide or 0
-    if not isinstance(size, int) or not isinstance(slide, int):
+        # What a stream tells is new against the instant before.
+        before = [(*each, 1) for each in below or [Span()]]
+    if window.kind != "range" or window.since is not None or window.size is None:
         return None
-    if window.kind != "range" or window.since is not None:
-        return None
-    return before + size + 1 + slide + window.lag
+    return tuple((*each, window.size, 1, window.slide or 0, window.lag) for each in before)
 
 
 def remembered_rows(plan: Relation | Stream) -> Iterator[str]:

@@ -6,7 +6,7 @@ for the newest elements that are stored: the last `SAMPLE` of them ask those bef
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -107,6 +107,9 @@ class _Now:
         names = [QUERY, BORN, *(f"p{at}" for at in range(len(columns)))]
         born = pa.array(np.zeros(len(ids), np.int64))
         return pa.RecordBatch.from_arrays([ids, born, *columns], names=names)
+
+    def since(self, version: Hashable) -> None:
+        """Return nothing: they are asked about once."""
 
     def entered(self, born: Ints) -> Ints:
         """Return the epochs from which on those see elements: for once, all of them see all."""

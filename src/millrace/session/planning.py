@@ -16,10 +16,11 @@ from millrace.plan.bounds import growths
 from millrace.plan.declared import Declared
 from millrace.plan.expressions import Call, walk
 from millrace.plan.families import Families
-from millrace.plan.family_bounds import horizon, remembered_rows
+from millrace.plan.family_bounds import Span, horizon, remembered_rows, spans
 from millrace.plan.levels import family_declared
 from millrace.plan.nodes import Selection
 from millrace.plan.outline import outline
+from millrace.plan.panes import PaneWay, paned
 from millrace.plan.placement import Placing
 from millrace.plan.push import Pushing
 from millrace.plan.relation_types import relation_schema
@@ -80,13 +81,18 @@ def planned_feed(
     if parameters is not None and again and (kind == "family" or _only_comes(streams)):
         settings = session.engine.settings
         shared = shared_join(streams, declared, times_in(session), settings)
+    ages = tuple[Span, ...]()
     if parameters is not None:
         lasting = horizon(streams[0].relation)
+        ages = (lasting is None and spans(streams[0].relation)) or ()
+    panes: PaneWay = "never" if historic else session.engine.settings.panes
     if parameters is not None and shared is None:
         types = parameter_schema(parameters.values()).types
         orders = {each.name: each.order for each in session.streams.values()}
         streams = tuple(Families(declared, types, orders).stream(each) for each in streams)
         declared = family_declared(declared, types)
+        if panes == "never" or paned(streams[0], declared) is None:
+            ages = ()  # each query has windows of its own, with rows of its own
         endless = [] if unbounded else [*remembered_rows(streams[0])]
         if endless:
             raise _unbounded(f'A template remembers every row of "{endless[0]}"', endless[0])
@@ -100,10 +106,11 @@ def planned_feed(
         functions,
         tables,
         again=again and (shared is not None or parameters is None),
-        panes="never" if historic else session.engine.settings.panes,
+        panes=panes,
         hops=spread.hops,
         parameters=None if parameters is None else tuple(parameters.values()),
         horizon=lasting,
+        spans=ages,
         sharing=None if shared is None else shared[0],
         laid=spread.laid,
     )

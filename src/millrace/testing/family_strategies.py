@@ -157,13 +157,13 @@ def families(draw: st.DrawFn, plans: st.SearchStrategy[Relation]) -> Family:
 
 
 def members(
-    types: Sequence[str], births: Sequence[int], end: int
+    types: Sequence[str], births: Sequence[int], end: int, *, most: int = 4
 ) -> st.SearchStrategy[list[Member]]:
-    """Draw up to four queries that are born at some of these instants, and end at some or never."""
+    """Draw a few queries that are born at some of these instants, and end at some or never."""
     values = st.tuples(*(_VALUES[each] for each in types))
     life = st.tuples(st.sampled_from(births), st.sampled_from([*births, end, end, end]))
     lives = life.filter(lambda each: each[0] < each[1])
-    drawn = st.lists(st.tuples(values, lives), min_size=1, max_size=4)
+    drawn = st.lists(st.tuples(values, lives), min_size=1, max_size=most)
     return drawn.map(
         lambda some: [
             Member(at + 1, given, birth, stop) for at, (given, (birth, stop)) in enumerate(some)

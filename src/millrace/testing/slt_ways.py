@@ -41,6 +41,7 @@ _HOT = Settings(
     narrow=False,
     strategy="hotspot",
     sets=False,
+    upkeep=False,
     panes="sparse",
     backoff=0,
 )

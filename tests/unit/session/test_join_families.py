@@ -12,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import millrace
+from millrace.engine import contents
 from millrace.engine.local import Feed, LocalRun
 from millrace.engine.settings import Settings
-from millrace.operators.joining.prepared import KEPT
+from millrace.operators.joining import family
+from millrace.operators.joining.family import FamilyJoin
+from millrace.operators.joining.prepared import KEPT, Kept, Prepared
 from millrace.plan.declared import Declared
 from millrace.plan.relations import StreamOf
 from millrace.schema import Schema
@@ -41,6 +44,7 @@ CONFIGURATIONS = {
     "a row for each query": Settings(
         families="never", shards=2, spread="always", sets=False, backoff=0
     ),
+    "prepared anew": Settings(families="never", upkeep=False, backoff=0),
     "alike ones as one": Settings(families="always", shards=2, spread="always", backoff=0),
 }
 CUTS = st.lists(st.integers(1, END - 1), max_size=4, unique=True).map(sorted)
@@ -176,6 +180,49 @@ def test_it_does_so_in_every_configuration(name: str, case: Any) -> None:
 @given(cases())
 def test_it_does_so_as_a_plan_that_is_joined_with_its_queries(case: Any) -> None:
     check(replace(CONFIGURATIONS["spread"], sharing=False), *case)
+
+
+@pytest.mark.parametrize(
+    ("upkeep", "n_files", "n_prepared"), [(True, 64, 1), (True, 2, 1), (False, 64, 8)]
+)
+def test_queries_that_come_and_go_are_answered_at_once_and_prepared_alone(
+    upkeep: bool,  # noqa: FBT001  it is a parameter of the test
+    n_files: int,
+    n_prepared: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepared, prepare = list[int](), FamilyJoin.prepare
+
+    def counted(join: FamilyJoin, rows: pa.RecordBatch) -> Prepared:
+        prepared.append(rows.num_rows)
+        return prepare(join, rows)
+
+    monkeypatch.setattr(FamilyJoin, "prepare", counted)
+    monkeypatch.setattr(family, "KEPT", Kept(1 << 20))
+    monkeypatch.setattr(contents, "MOST_FILES", n_files)
+    settings = replace(CONFIGURATIONS["together"], upkeep=upkeep)
+    session = millrace.Session(MemoryRoot(), threads=False, settings=settings)
+    session.stream("s", Feed("k text, v int, ts timestamp"), time="ts")
+    text = "SELECT ISTREAM(a.v) FROM s [RANGE 5 us] a, s [RANGE 5 us] b "
+    text += "WHERE a.k = b.k AND a.k = :k AND b.v >= :low"
+    template = session.template("near", text, k="text", low="int", keep=1_000)
+    ids = template.insert({"k": [f"k{at}" for at in range(20)], "low": [0] * 20}).to_pylist()
+    run = session.start()
+    assert isinstance(run, LocalRun)
+
+    for epoch in range(8):
+        [new] = template.insert({"k": [f"{epoch}"], "low": [epoch]}).to_pylist()
+        template.delete([ids.pop()])
+        stamps = pa.array([10 * epoch] * 2, pa.timestamp("us", tz="UTC"))
+        keys, values = pa.array([f"{epoch}", "k0"]), pa.array([epoch, 7], pa.int32())
+        run.feed(s=pa.table({"k": keys, "v": values, "ts": stamps}))
+        stamps = pa.array([10 * epoch + 9], pa.timestamp("us", tz="UTC"))
+        run.feed(s=pa.table({"k": ["-"], "v": pa.array([0], pa.int32()), "ts": stamps}))
+        told = template.results().select(["_query", "v"]).to_pylist()
+        assert told[-2:] == [{"_query": ids[0], "v": 7}, {"_query": new, "v": epoch}]
+
+    assert len(prepared) == n_prepared
+    session.close()
 
 
 def test_what_is_prepared_is_forgotten_where_memory_is_little() -> None:

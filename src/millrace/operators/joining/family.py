@@ -26,6 +26,7 @@ from millrace.operators.joining.queries import Queries
 from millrace.operators.joining.stems import Reading, behind
 from millrace.operators.joining.stems import Rows as LeafRows
 from millrace.operators.joining.told import Telling
+from millrace.operators.joining.turnover import Turnover
 from millrace.operators.joining.working import Work
 from millrace.operators.query_sets import SETS
 from millrace.operators.relational.slab import Elements, Slab
@@ -95,28 +96,25 @@ class FamilyJoin:
 
     def step(self, slab: Slab) -> Stepped:
         """Take a slab."""
-        prepared = self._prepared(slab)
-        leaves = self._leaves(prepared.queries, slab)
-        n_past = sum(each.n_past for each in leaves)
-        weighed, told = self._told(prepared, leaves, slab)
-        return Stepped(told, prepared.queries.reach, n_past, weighed)
-
-    def _prepared(self, slab: Slab) -> Prepared:
-        """Return the queries as they are now."""
-        members = slab.members
-        assert members is not None, "a family that is one join is given its queries"
-
-        def make() -> Prepared:
-            return self.prepare(members.rows())
-
-        return KEPT.of((self.number, members.version), make)
+        assert slab.members is not None, "a family that is one join is given its queries"
+        with KEPT.using(self, slab.members, upkeep=slab.upkeep) as prepared:
+            leaves = self._leaves(prepared.queries, slab)
+            n_past = sum(each.n_past for each in leaves)
+            weighed, told = self._told(prepared, leaves, slab)
+            return Stepped(told, prepared.queries.reach, n_past, weighed)
 
     def prepare(self, rows: pa.RecordBatch) -> Prepared:
         """Prepare queries: their ids, the changes that they came with, and their parameters."""
         queries = Queries.of(rows, self.joining, self.conditions)
         sizes = [each.window.window.size for each in self.joining.leaves]
         windowed = any(not isinstance(each, int) for each in sizes)
-        return Prepared(queries, pairing(self.conditions, windowed=windowed))
+        return Prepared.of(queries, pairing(self.conditions, windowed=windowed))
+
+    def change(self, prepared: Prepared, change: Turnover) -> Prepared | None:
+        """Change what was prepared as queries have; None if all have to be prepared anew."""
+        how = self.joining, self.conditions
+        queries = prepared.queries.changed(change.gone, change.come, *how)
+        return None if queries is None else prepared.changed(change.gone, queries)
 
     def _leaves(self, queries: Queries, slab: Slab) -> list[LeafRows]:
         """Return the rows of each leaf that may be somebody's: those of the slab, and partners."""

@@ -11,7 +11,7 @@ Cost: that of the strategy, and some 50 ns for each thing that it names in vain.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -116,6 +116,7 @@ class Finding:
         while first < n_drivers:
             some = probe.drivers.cut(first, first + step)
             runs = strategy.find(some, probe.stored).runs()
+            runs = replace(runs, queries=self.prepared.places[runs.queries])
             for piece in expand(runs, probe.stored):
                 yield self._verified(probe, piece._replace(drivers=piece.drivers + first))
             first += step

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,8 +22,6 @@ from millrace.sharing.band_indexes import d_outer, merge_join, q_outer, ssi
 from millrace.sharing.band_join import BandJoin
 from millrace.sharing.band_table import BandTable
 from millrace.sharing.codes import HIGHEST, LOWEST
-from millrace.sharing.drivers import Drivers
-from millrace.sharing.found import Found
 from millrace.sharing.hot_bands import HotBandJoin
 from millrace.sharing.hotspots import Hotspots
 from millrace.sharing.machine_prices import machine_prices
@@ -31,19 +29,13 @@ from millrace.sharing.queries import BandQueries, SelectQueries, WindowQueries
 from millrace.sharing.select.hotspot import ALPHA
 from millrace.sharing.select.prices import Prices
 from millrace.sharing.select.strategies import STRATEGIES
-from millrace.sharing.stored import Stored
+from millrace.sharing.select.strategy import Strategy as SelectStrategy
 from millrace.sharing.window.dynamic import WindowDynamic
 from millrace.sharing.window.join import WindowJoin
 from millrace.sharing.window.strategies import STRATEGIES as OF_WINDOWS
 
-
-class Strategy(Protocol):
-    """What finds queries for drivers."""
-
-    def find(self, drivers: Drivers, stored: Stored) -> Found:
-        """Find the affected queries, as far as somebody asks."""
-        ...
-
+Strategy: TypeAlias = BandJoin | HotBandJoin | WindowJoin | WindowDynamic | SelectStrategy
+"""What finds queries for drivers, as queries come and go."""
 
 BANDS: dict[str, Callable[[Mapping[str, Prices]], BandJoin | HotBandJoin]] = {
     "q_outer": lambda prices: BandJoin(q_outer, BandTable(doubles=False), prices),
@@ -79,20 +71,24 @@ class Pairing:
             return tuple(BANDS)
         return (*STRATEGIES, *(WINDOWS if self.windowed else ()))
 
-    def strategy(self, name: str, queries: Queries, driver: int) -> Strategy:
-        """Return a strategy by which elements of a leaf find queries, by their places."""
-        slots, prices = np.arange(len(queries)), machine_prices()
+    def strategy(self, name: str) -> Strategy:
+        """Return a strategy without queries."""
+        prices = machine_prices()
         if self.band is not None:
-            band = BANDS[name](prices.band)
-            band.add(slots, self.bands(queries, driver))
-            return band
+            return BANDS[name](prices.band)
         if name in WINDOWS:
-            window = WINDOWS[name](prices.window)
-            window.add(slots, self._windows(queries, driver))
-            return window
-        select = STRATEGIES[name]({**prices.select})
-        select.add(slots, self._selects(queries, driver))
-        return select
+            return WINDOWS[name](prices.window)
+        return STRATEGIES[name]({**prices.select})
+
+    def add(self, strategy: Strategy, slots: Ints, queries: Queries, driver: int) -> None:
+        """Let a strategy find more queries for elements of a leaf, each in a slot that is free."""
+        match strategy:
+            case BandJoin() | HotBandJoin():
+                strategy.add(slots, self.bands(queries, driver))
+            case WindowJoin() | WindowDynamic():
+                strategy.add(slots, self._windows(queries, driver))
+            case _:
+                strategy.add(slots, self._selects(queries, driver))
 
     def _selects(self, queries: Queries, driver: int) -> SelectQueries:
         return SelectQueries(*self._ends(queries, driver))

@@ -59,6 +59,13 @@ class Members(Protocol):
         """Return their ids, the changes that they came with, and their parameters."""
         ...
 
+    def since(self, version: Hashable) -> tuple[pa.RecordBatch, pa.RecordBatch] | None:
+        """Return those that have gone and those that have come since another version.
+
+        None if that is not known by looking at a part of them.
+        """
+        ...
+
     def entered(self, born: Ints) -> Ints:
         """Return the epochs from which on those see elements that came with some changes."""
         ...
@@ -71,7 +78,8 @@ class Slab:
     The first slab of a plan says so: what is there from the beginning, such as the count of
     nothing, is told then. `past` is what plans read again that do not remember it, `members` the
     queries of a family that is one join. With `narrow`, joins begin with the keys that all their
-    sides have (`narrowing`).
+    sides have (`narrowing`). With `upkeep`, what is prepared of those queries is changed as they
+    are (`joining.prepared`).
     """
 
     begin: int
@@ -84,3 +92,4 @@ class Slab:
     past: Past | None = None
     members: Members | None = None
     narrow: bool = True
+    upkeep: bool = True

@@ -7,8 +7,9 @@ counted for a sample of the drivers, and corrected by what strategies took when 
 the batch goes there as a whole; else each driver is asked, and the batch is split among those that
 are the cheapest for some. The choice never changes an answer.
 
-Cost: about 1 ms to choose, when batches or queries change, or once in 256 batches, and so seldom
-that it is at most 0.5 % of the work; 1 us a driver and strategy where a batch is split.
+Cost: about 1 ms to choose, when batches change or a quarter of the queries has, or once in 256
+batches, and so seldom that it is at most 0.5 % of the work; 1 us a driver and strategy where a
+batch is split.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from millrace.sharing.stored import Stored
 
 SAMPLE = 128
 ENDURANCE = 256  # so many batches go by until one is looked at again
+TURNED_OVER = 1 / 4  # of the queries have changed when one is looked at again
 CHOOSING_NS = 1e6
 MOST_CHOOSING = 0.005  # of the work
 WORTH = 0.8  # a batch is split if that is expected to take less than this part of the best alone
@@ -42,6 +44,7 @@ class Dynamic:
     def __init__(self, strategies: Mapping[str, Strategy]) -> None:
         self.strategies = dict(strategies)
         self.version = 0
+        self._n_queries = self._n_changed = self._era = 0
         self._experience = Experience({name: each.n_ways for name, each in strategies.items()})
         self._chosen = [*self.strategies]
         self._alone: Strategy | None = None  # what batches go to as they are, if that is settled
@@ -61,15 +64,23 @@ class Dynamic:
 
     def add(self, slots: Ints, queries: SelectQueries) -> None:
         """Take in queries, each in a slot that is free."""
-        self.version += 1
+        self._count(slots.size, slots.size)
         for each in self.strategies.values():
             each.add(slots, queries)
 
     def drop(self, slots: Ints) -> None:
         """Let the queries in some slots go."""
-        self.version += 1
+        self._count(slots.size, -slots.size)
         for each in self.strategies.values():
             each.drop(slots)
+
+    def _count(self, n_changed: int, n_more: int) -> None:
+        """Note that queries change; what was chosen for most of them stands."""
+        self.version += 1
+        self._n_queries += n_more
+        self._n_changed += n_changed
+        if self._n_changed > TURNED_OVER * self._n_queries:
+            self._era, self._n_changed = self._era + 1, 0
 
     def costs(self, load: Load) -> Floats:
         """Return what each strategy is expected to take for each driver, in ns."""
@@ -78,10 +89,10 @@ class Dynamic:
     def _stands(self, drivers: Drivers, stored: Stored) -> bool:
         """Say whether a batch goes where those before it went, which has to be quick to say.
 
-        Batches are alike if their sizes have the same magnitude, with the same queries.
+        Batches are alike if their sizes have the same magnitude, with about the same queries.
         """
         self._n_left -= 1
-        shape = len(drivers).bit_length(), len(stored).bit_length(), self.version
+        shape = len(drivers).bit_length(), len(stored).bit_length(), self._era
         return self._n_left > 0 and self._known == shape
 
     def _choose(self, drivers: Drivers, stored: Stored) -> list[str]:
@@ -98,7 +109,7 @@ class Dynamic:
         some = np.unique(np.linspace(0, len(batch) - 1, SAMPLE).astype(np.int64))
         expected = self.costs(Load(batch, some))
         untried = self._experience.untried(expected.sum(axis=1))
-        self._known = *shape, self.version
+        self._known = *shape, self._era
         if untried is not None:
             at, self._n_left = untried
             self._chosen, self._alone = [names[at]], None

@@ -3,7 +3,7 @@
 Indexes are built of a fixed set of queries. What comes later is in a second, small index, made anew
 when it has changed and is asked; what goes is forgotten where it is. When the small one holds more
 than 4,096 queries and 1 % of all, or the large one has forgotten as many as it knows, everything is
-built again.
+built again as soon as somebody asks: of several strategies most are not asked for long.
 
 Invariant: a query that is live and not empty is in exactly one of the two indexes, and nothing
 else is found; so the answer does not depend on what came when.
@@ -107,9 +107,13 @@ class Indexed:
     def _changed(self) -> None:
         self.version += 1
         self._tail = None
+
+    @property
+    def _due(self) -> bool:
+        """Whether it is time to build everything again."""
         most_late = max(LEAST_TAIL, TAIL_SHARE * self._n_main)
-        if self._late.size > most_late or 2 * self._n_forgotten > self._n_main + LEAST_TAIL:
-            self._rebuild()
+        many_gone = 2 * self._n_forgotten > self._n_main + LEAST_TAIL
+        return many_gone or self._late.size > most_late
 
     def _rebuild(self) -> None:
         slots = np.concatenate((np.flatnonzero(self._place >= 0), self._late))
@@ -119,6 +123,8 @@ class Indexed:
         self._n_main, self._n_forgotten = slots.size, 0
 
     def _indexes(self) -> list[Index]:
+        if self._due:
+            self._rebuild()
         if self._tail is None and self._late.size:
             self._tail = self._build(self._table.of(self._late), self._late)
         return [each for each in (self._main, self._tail) if each is not None]

@@ -1,7 +1,7 @@
 """A window join of queries that come and go, by any of the indexes.
 
 Queries that came lately are asked one by one, and what is found for those that left is not heard
-(`sharing.upkeep`).
+(`sharing.upkeep`). Whatever has to be built anew is when somebody asks.
 
 Invariant: no stored row is newer than a driver that probes its segment. Rows that are late, or came
 together, are for `AnyOrder`.
@@ -48,17 +48,18 @@ class WindowJoin:
         """Let queries come."""
         self._table.put(slots, queries)
         self._upkeep.add(slots)
-        self._renew()
+        self._changed()
 
     def drop(self, slots: Ints) -> None:
         """Let queries go."""
         self._upkeep.drop(slots)
-        self._renew()
+        self._changed()
 
     def rebuild(self) -> None:
         """Index all queries anew."""
         self._index = self._indexed(self._build, self._upkeep.settle())
         self._tail = self._indexed(self._build_tail, self._upkeep.tail)
+        self._stale = False
 
     def find(self, drivers: Drivers, stored: Stored) -> Found:
         """Tell which queries the drivers affect, as far as is asked for."""
@@ -94,6 +95,8 @@ class WindowJoin:
         return costs
 
     def _batch(self, drivers: Drivers, stored: Stored) -> WindowBatch:
+        """Return what is asked; the indexes know all queries then."""
+        self._renew()
         links = self._links
         if links is None or links.stored is not stored:
             links = self._links = Links(stored)  # another thread may ask about other rows
@@ -102,12 +105,16 @@ class WindowJoin:
     def _indexes(self) -> list[WindowIndex]:
         return [self._index, self._tail] if self._upkeep.tail.size else [self._index]
 
-    def _renew(self) -> None:
+    def _changed(self) -> None:
         self.version += 1
+        self._stale = True
+
+    def _renew(self) -> None:
         if self._upkeep.due:
             self.rebuild()
-        else:
+        elif self._stale:
             self._tail = self._indexed(self._build_tail, self._upkeep.tail)
+            self._stale = False
 
     def _indexed(self, build: Build, slots: Ints) -> WindowIndex:
         """Index the queries of some slots, but for those that match nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from millrace.kernels.arrays import Bits, Bools, Hashes, Ints
-from millrace.operators.joining import choosing, exploring, rules
+from millrace.operators.joining import choosing, exploring, prepared, rules
 from millrace.operators.joining.pairing import BANDS, WINDOWS
 from millrace.operators.keys import N_BUCKETS, bucket_of, hash_columns
 from millrace.operators.query_sets import unpacked
@@ -23,15 +23,28 @@ from millrace.operators.relational.passing import Run
 from millrace.operators.relational.plan import Plan
 from millrace.operators.relational.slab import Elements, Slab
 from millrace.operators.relational.state import MemoryState
+from millrace.plan.conditions import both
+from millrace.plan.expressions import Arithmetic, Column, Compare, Expression, Parameter
 from millrace.plan.joining import Sharing, joining
 from millrace.plan.levels import CAME
+from millrace.plan.nodes import Output
 from millrace.plan.push import Pushing
-from millrace.plan.relations import StreamKind, StreamOf
+from millrace.plan.relations import (
+    Filter,
+    Join,
+    Project,
+    Source,
+    StreamKind,
+    StreamOf,
+    Window,
+    Windowed,
+)
 from millrace.schema import type_named
 from millrace.session.planning import sources_of
-from millrace.sharing import hotspots
+from millrace.sharing import hotspots, upkeep
+from millrace.sharing.select import strategy as select_strategy
 from millrace.sharing.select.strategies import STRATEGIES as SELECTS
-from millrace.testing.family_strategies import Family, members
+from millrace.testing.family_strategies import SIZE, Family, members
 from millrace.testing.join_families import FUNCTION_TYPES, NEAR, join_families, near, near_one
 from millrace.testing.oracle.aggregates import same
 from millrace.testing.oracle.families import Member, told_by
@@ -60,21 +73,45 @@ def expected(
     )
 
 
+@dataclass(eq=False)
+class Version:
+    """Who stood."""
+
+    some: list[Member]
+
+
 @dataclass
 class Standing:
-    """Some queries of a family; an epoch is an instant, and a query sees what comes from then."""
+    """Some queries of a family; an epoch is an instant, and a query sees what comes from then.
+
+    What has changed since another version may be `known`, or has to be found by comparing.
+    """
 
     some: list[Member]
     types: list[pa.DataType]
-    version: object = field(default_factory=object)
+    known: bool = True
+    version: Version = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.version = Version(self.some)
 
     def rows(self) -> pa.RecordBatch:
+        return self.rows_of(self.some)
+
+    def since(self, version: Hashable) -> tuple[pa.RecordBatch, pa.RecordBatch] | None:
+        if not self.known or not isinstance(version, Version):
+            return None
+        gone = [each for each in version.some if each not in self.some]
+        come = [each for each in self.some if each not in version.some]
+        return self.rows_of(gone), self.rows_of(come)
+
+    def rows_of(self, some: list[Member]) -> pa.RecordBatch:
         columns = [
-            pa.array([each.qid for each in self.some], pa.int64()),
-            pa.array([each.birth for each in self.some], pa.int64()),
+            pa.array([each.qid for each in some], pa.int64()),
+            pa.array([each.birth for each in some], pa.int64()),
         ]
         for at, kind in enumerate(self.types):
-            columns.append(pa.array([each.values[at] for each in self.some], kind))
+            columns.append(pa.array([each.values[at] for each in some], kind))
         names = ["qid", "born", *(f"p{at}" for at in range(len(self.types)))]
         return pa.RecordBatch.from_arrays(columns, names=names)
 
@@ -131,6 +168,8 @@ class Trial:
     world: Worlds
     strategy: str = "auto"
     kind: StreamKind = "istream"
+    upkeep: bool = True
+    known: bool = True
 
     def __post_init__(self) -> None:
         stream = Pushing(CALLED).stream(StreamOf(self.kind, self.family.plan))
@@ -139,27 +178,27 @@ class Trial:
         self.types = [type_named(each) for each in self.family.types]
 
     def told(self, cuts: list[int], shards: int = 1) -> Told:
-        """Run all slabs."""
+        """Count what all slabs tell each query."""
+        return sum(map(told_to_each, self.slabs(cuts, shards)), Told())
+
+    def slabs(self, cuts: list[int], shards: int = 1) -> Iterator[Elements]:
+        """Run all slabs; before each, queries come and go."""
         sharing = Sharing(self.strategy)
         columns = sharing.columns(self.stream, CALLED) if shards > 1 else None
         plan = Plan([self.stream], CALLED, columns, sharing=sharing)
-        told = Told()
         for begin, end in zip([0, *cuts], cuts, strict=False):
-            alive = [each for each in self.members if each.end > begin]
-            standing = Standing(alive, self.types)
+            alive = [each for each in self.members if each.birth <= begin < each.end]
+            standing = Standing(alive, self.types, self.known)
             for shard in range(shards if columns is not None else 1):
                 share = Share(columns, shard, shards)
-                run = Run(self.slab(begin, end, share, standing))
-                told += told_to_each(plan.stream(self.stream, run))
-        return told
+                yield plan.stream(self.stream, Run(self.slab(begin, end, share, standing)))
 
     def slab(self, begin: int, end: int, share: Share, standing: Standing) -> Slab:
         streams = {name: self.elements(name, begin, end, share) for name in sources_of(self.stream)}
         past = Past(self, share, begin)
-        functions = {NEAR: near}
-        return Slab(
-            begin, end, streams, {}, MemoryState(), functions=functions, past=past, members=standing
-        )
+        functions, state = {NEAR: near}, MemoryState()
+        how = Slab(begin, end, streams, {}, state, functions=functions, past=past, members=standing)
+        return replace(how, upkeep=self.upkeep)
 
     def elements(self, name: str, begin: int, end: int, share: Share) -> Elements:
         some = [each for each in self.world[0][name] if begin <= each[0] < end]
@@ -257,6 +296,152 @@ def test_pieces_may_be_of_any_size(case: Any) -> None:
         found = Trial(family, some, world).told(cuts)
 
     assert found == expected(family, some, world)
+
+
+@st.composite
+def turnovers(draw: st.DrawFn) -> Any:
+    """Draw a family, many cuts, and queries that come and go at any of them."""
+    family = draw(join_families(most=2))
+    cuts = [
+        *draw(st.lists(st.integers(1, END - 1), min_size=3, max_size=6, unique=True).map(sorted))
+    ]
+    some = draw(members(family.types, [0, *cuts], END + 1, most=12))
+    return family, some, draw(worlds()), [*cuts, END]
+
+
+@settings(max_examples=max(DRAWN // 3, 1))
+@given(case=turnovers(), data=st.data())
+def test_what_is_prepared_is_changed_as_queries_come_and_go(case: Any, data: st.DataObject) -> None:
+    family, some, world, cuts = case
+    known = data.draw(st.booleans())
+    strategy = data.draw(st.sampled_from(STRATEGIES))
+    n_late = data.draw(st.sampled_from([0, 2, 4096]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepared, "MOST_CHANGED", data.draw(st.sampled_from([0.5, 1e9])))
+        patch.setattr(prepared, "MOST_FREE", data.draw(st.sampled_from([0.5, 1.0])))
+        patch.setattr(select_strategy, "LEAST_TAIL", n_late)
+        patch.setattr(upkeep, "AT_LEAST", n_late)
+        found = Trial(family, some, world, strategy, known=known)
+        anew = Trial(family, some, world, strategy, upkeep=False)
+        both = list(zip(found.slabs(cuts), anew.slabs(cuts), strict=True))
+
+    for one, other in both:
+        assert one.rows.equals(other.rows)
+        assert one.times.tolist() == other.times.tolist()
+    assert sum((told_to_each(one) for one, _ in both), Told()) == expected(family, some, world)
+
+
+A_AND_B = ("a", "s", 4), ("b", "t", 6)
+NAMES = ["", "a", "ab", "b", "ba", "c", "é", "z"]
+
+
+def number(at: int) -> Parameter:
+    return Parameter(at, "int")
+
+
+def between(value: Expression, low: int) -> list[Expression]:
+    return [Compare(">=", value, number(low)), Compare("<=", value, number(low + 1))]
+
+
+def joined(types: str, *conditions: Expression, sized: bool = False) -> Family:
+    """Return joins of two streams by a key; of some, the window of the second is a parameter."""
+    kinds = tuple(types.split())
+    (one, first, short), (other, second, wide) = A_AND_B
+    size: Any = Parameter(len(kinds), SIZE) if sized else wide
+    windows = (
+        Windowed(Source(first), Window("range", short), one),
+        Windowed(Source(second), Window("range", size), other),
+    )
+    asked = both([Compare("=", Column("a.k"), Column("b.k")), *conditions])
+    assert asked is not None
+    told = (Output("n", Column("a.v")), Output("m", Column("b.v")))
+    plan = Project(Filter(Join("inner", *windows), asked), told)
+    return Family(plan, (*kinds, SIZE) if sized else kinds)
+
+
+SELECT = between(Column("a.v"), 0), between(Column("b.v"), 2)
+BAND = between(Arithmetic("-", Column("a.v"), Column("b.v")), 0)
+DENSE = {
+    "select": joined("int int int int", *SELECT[0], *SELECT[1]),
+    "windows": joined("int int int int", *SELECT[0], *SELECT[1], sized=True),
+    "bands": joined("int int", *BAND),
+    "texts": joined(
+        "text text",
+        Compare("<=", Column("a.name"), Parameter(0, "text")),
+        Compare(">", Column("b.name"), Parameter(1, "text")),
+    ),
+    "inexact": joined(
+        "double int",
+        Compare("<", Column("a.v"), Parameter(0, "double")),
+        Compare(">", Arithmetic("*", Column("a.v"), number(1)), Column("b.v")),
+    ),
+}
+TRIED = [
+    *(("select", each) for each in SELECTS),
+    *(("windows", each) for each in WINDOWS),
+    *(("bands", each) for each in BANDS),
+    *((family, way) for family in ("texts", "inexact") for way in ("lineage", "ssi")),
+]
+FIRST = [("select", "ssi"), ("windows", "window_ssi"), ("bands", "hotspot"), ("texts", "ssi")]
+FIRST += [("select", "dynamic"), ("inexact", "lineage"), ("texts", "lineage")]
+
+
+def dense_case(family: Family, seed: int) -> tuple[list[Member], Worlds, list[int]]:
+    """Return many queries that come and go at all cuts, and streams in which many rows join."""
+    random, cuts = np.random.default_rng(seed), [*range(2, END, 2)]
+
+    def row(name: str) -> dict[str, Any]:
+        known = {"k": int(random.integers(2)), "v": int(random.integers(10))}
+        known["name"] = str(random.choice(NAMES))  # type: ignore[assignment]
+        return dict.fromkeys(DECLARED.streams[name].names) | known
+
+    def value(kind: str, birth: int) -> Any:
+        drawn = int(random.integers(-1, 10))
+        odd = [1e300, -1e300] if birth else []  # for the first ones, ranges say everything
+        texts, doubles = str(random.choice(NAMES)), float(random.choice([drawn, drawn / 2, *odd]))
+        return {"text": texts, "double": doubles, SIZE: abs(drawn)}.get(kind, drawn)
+
+    some = []
+    for qid in range(1, 41):
+        birth = int(random.choice([0, *cuts]))
+        end = int(random.choice([each for each in (*cuts, END + 1) if each > birth]))
+        values = tuple(value(each, birth) for each in family.types)
+        some.append(Member(qid, values, birth, end))
+    world = {
+        name: [(at, row(name)) for at in sorted(random.integers(0, LAST + 1, 40).tolist())]
+        for name in DECLARED.streams
+    }
+    return some, (world, {name: [] for name in DECLARED.tables}), [*cuts, END]
+
+
+@pytest.mark.parametrize(
+    ("kind", "strategy"),
+    [each if each in FIRST else pytest.param(*each, marks=pytest.mark.slow) for each in TRIED],
+)
+def test_many_queries_come_and_go(
+    kind: str, strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family, seed = DENSE[kind], TRIED.index((kind, strategy))
+    some, world, cuts = dense_case(family, seed)
+    n_late = (5, 4096, 0)[seed % 3]
+    monkeypatch.setattr(prepared, "MOST_CHANGED", 1e9)
+    monkeypatch.setattr(prepared, "MOST_FREE", 1.0)
+    monkeypatch.setattr(select_strategy, "LEAST_TAIL", n_late)
+    monkeypatch.setattr(upkeep, "AT_LEAST", n_late)
+
+    found = list(Trial(family, some, world, strategy).slabs(cuts))
+    anew = list(Trial(family, some, world, strategy, upkeep=False).slabs(cuts))
+
+    assert sum(len(each) for each in found) > 20
+    for one, other in zip(found, anew, strict=True):
+        assert one.rows.equals(other.rows)
+        assert one.times.tolist() == other.times.tolist()
+    told = sum(map(told_to_each, found), Told())
+    few = some[::20]
+    mine = {each.qid for each in few}
+    assert Told({key: n for key, n in told.items() if key[0] in mine}) == expected(
+        family, few, world
+    )
 
 
 @given(join_families())
