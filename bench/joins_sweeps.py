@@ -28,7 +28,7 @@ SHARES = (0.0001, 0.001, 0.01, 0.1)
 SELECTED = 0.06
 N_DRIVERS = 256
 ROUNDS = 7
-FEW = 8  # rows of those that are far from the best
+FEW = 32  # rows of those that are far from the best
 PAPERS = ("join_first", "select_first", "vanilla")
 """The static strategies of the paper, but for Hotspot."""
 
@@ -78,9 +78,13 @@ def _swept(sweep: Sweep, folder: Path) -> list[Figure]:
 
 
 def _rates(found: Outcome) -> dict[str, float]:
-    """Return rows a second by strategy, and with a perfect choice for each row."""
+    """Return rows a second by strategy, and with a perfect choice for each row.
+
+    That is as much above Dynamic as it is in the sample, but never below what a strategy reaches.
+    """
     rates = {LABELS[name]: 1 / each for name, each in {**found.took, **found.slow}.items()}
-    rates["optimum by row"] = rates[LABELS["dynamic"]] / found.by_optimum
+    perfect = rates[LABELS["dynamic"]] / found.by_optimum
+    rates["optimum by row"] = max(perfect, *rates.values())
     return {name: rates[name] for name in (*LABELS.values(), "optimum by row")}
 
 
