@@ -69,7 +69,7 @@ def _spans_of_window(node: Windowed) -> tuple[Span, ...] | None:
         before = [(*each, 1) for each in below or [Span()]]
     if window.kind != "range" or window.since is not None or window.size is None:
         return None
-    return tuple((*each, window.size, 1, window.slide or 0, window.lag) for each in before)
+    return tuple((*each, window.size, 1 + window.lag, window.slide or 0) for each in before)
 
 
 def remembered_rows(plan: Relation | Stream) -> Iterator[str]:
