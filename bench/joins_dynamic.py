@@ -144,10 +144,10 @@ def contest(given: Workload, *, n_slow: int = 0, rounds: int = DECIDING_ROUNDS) 
     """
     workload = numbered(given)
     strategy, watched = made(workload)
-    statics = {name: watched[name] for name in hopeful(strategy, workload)}
+    fixed = {name: watched[name] for name in hopeful(strategy, workload)}
     runs = {
         name: pairing(each, workload, workload.drivers)
-        for name, each in {**statics, "dynamic": strategy}.items()
+        for name, each in {**fixed, "dynamic": strategy}.items()
     }
     settle(runs["dynamic"])
     shares = _shares(strategy, watched, workload.drivers, workload.stored)
@@ -157,9 +157,9 @@ def contest(given: Workload, *, n_slow: int = 0, rounds: int = DECIDING_ROUNDS) 
     took |= seconds(close | {"dynamic": runs["dynamic"]}, rounds, told=min)
     some, slow = workload.some(n_slow), dict[str, Run]()
     if n_slow:
-        others = {name: each for name, each in watched.items() if name not in statics}
+        others = {name: each for name, each in watched.items() if name not in fixed}
         slow = {name: pairing(each, workload, some) for name, each in others.items()}
-    optimum, sampled, right = _by_row(strategy, watched, [*statics], workload)
+    optimum, sampled, right = _by_row(strategy, watched, [*fixed], workload)
     return Outcome(
         {name: each / len(workload.drivers) for name, each in took.items()},
         {name: each / n_slow for name, each in seconds(slow, 1).items()},
@@ -167,7 +167,7 @@ def contest(given: Workload, *, n_slow: int = 0, rounds: int = DECIDING_ROUNDS) 
         sampled,
         shares,
         right,
-        _written(strategy, statics, workload),
+        _written(strategy, fixed, workload),
     )
 
 
@@ -220,8 +220,8 @@ def _by_row(
     right = [chosen.get(int(row)) == names[at] for row, at in zip(drivers.times, best, strict=True)]
     took = seconds(runs, told=min)
     perfect = sum(each for name, each in took.items() if name.startswith("best: "))
-    statics = (took[name] for name in names)
-    return min(perfect, took["dynamic"], *statics), took["dynamic"], float(np.mean(right))
+    fixed = (took[name] for name in names)
+    return min(perfect, took["dynamic"], *fixed), took["dynamic"], float(np.mean(right))
 
 
 def _least(strategy: Watched, drivers: Drivers, at: int, stored: Stored) -> float:
@@ -234,7 +234,7 @@ def _least(strategy: Watched, drivers: Drivers, at: int, stored: Stored) -> floa
     return min(took)
 
 
-def _written(strategy: Dynamic, statics: Mapping[str, Watched], workload: Workload) -> float:
+def _written(strategy: Dynamic, fixed: Mapping[str, Watched], workload: Workload) -> float:
     """Return how fast Dynamic is by the best static strategy where the runs of pairs are told."""
     stored = workload.stored
     n_pairs = max(1, strategy.find(workload.drivers, stored).descriptors().lefts.sum())
@@ -243,7 +243,7 @@ def _written(strategy: Dynamic, statics: Mapping[str, Watched], workload: Worklo
     settle(pairing(strategy, workload, drivers))
     runs: dict[str, Run] = {
         name: lambda each=each: each.find(drivers, stored).runs()
-        for name, each in {**statics, "dynamic": strategy}.items()
+        for name, each in {**fixed, "dynamic": strategy}.items()
     }
     took = seconds(runs, 3, told=min)
     return min(each for name, each in took.items() if name != "dynamic") / took["dynamic"]

@@ -189,7 +189,7 @@ def _by_size(lines: Lines, outcomes: Outcomes) -> tuple[Held, Held, Held]:
     shares = _parts(outcomes)
     return (
         {
-            "Hotspot is 3 times the other statics or more": all(
+            "Hotspot is 3 times the other fixed or more": all(
                 hot[at] >= 3 * others[at] for at in outcomes
             ),
             "it is below half of the optimum at 100,000": 2 * hot[first]
@@ -221,7 +221,7 @@ def _by_rows(lines: Lines, outcomes: Outcomes) -> tuple[Held, Held, Held]:
         {
             "JoinFirst falls": lines["JoinFirst"][last] < lines["JoinFirst"][first] / 2,
             "Vanilla, SelectFirst and Hotspot are stable (within 2 times)": max(steady) < 2,
-            "Dynamic is above all statics": min(each.by_best for each in outcomes.values()) > 1,
+            "Dynamic is above all fixed": min(each.by_best for each in outcomes.values()) > 1,
         },
         {
             "JoinFirst loses its share to Hotspot": shares[0]["join_first"]
@@ -237,7 +237,7 @@ def _by_share(lines: Lines, outcomes: Outcomes) -> tuple[Held, Held, Held]:
     shares = [each["select_first"] for each in _parts(outcomes)]
     return (
         {
-            "Dynamic is far above all statics (1.5 times)": min(
+            "Dynamic is far above all fixed (1.5 times)": min(
                 each.by_best for each in outcomes.values()
             )
             > 1.5,
@@ -265,7 +265,7 @@ SWEEPS = (
         _of_size,
         SIZES,
         (
-            "The paper: Hotspot is at least 3 times the other statics, and below half of the "
+            "The paper: Hotspot is at least 3 times the other fixed, and below half of the "
             "optimum at 100,000; Dynamic is above it always, by more than 50 % in some cases.",
             "The paper: more than 70 % of rows go to Hotspot, 25 % to SelectFirst, 5 % to "
             "JoinFirst, none to Vanilla.",
@@ -280,7 +280,7 @@ SWEEPS = (
         JOINED,
         (
             "The paper: as a row joins more, JoinFirst falls and the others are stable; Dynamic is "
-            "above all statics.",
+            "above all fixed.",
             "The paper: as a row joins more, JoinFirst loses its share to Hotspot.",
             "The paper: for 35 % of rows.",
         ),
@@ -292,7 +292,7 @@ SWEEPS = (
         _of_share,
         SHARES,
         (
-            "The paper: Dynamic dramatically outperforms any of the statics.",
+            "The paper: Dynamic dramatically outperforms any of the fixed.",
             "The paper: SelectFirst is chosen very often where few queries select, and less and "
             "less as more do.",
             "The paper: Dynamic often does not make the optimum decision.",

@@ -15,8 +15,9 @@ from millrace.connectors.sinks.sink import FanOut
 from millrace.engine.keeping import passed_runs
 from millrace.engine.local import LocalRun
 from millrace.engine.plans import PlanSpec
-from millrace.engine.properties import told_by_engine
+from millrace.engine.properties import told_by_parts
 from millrace.engine.settings import Settings
+from millrace.engine.store_sizes import StoreSizes
 from millrace.engine.stores import answer_store, answers_in, holds_sets
 from millrace.reading.changes import changes
 from millrace.reading.reader import Reader
@@ -152,7 +153,8 @@ def test_gateways_count_answers_by_query() -> None:
 def test_queues_of_answers_are_no_stores_to_be_told_of() -> None:
     engine = Running(SHARED).play().session.engine
 
-    told = {each.name for each in told_by_engine(engine, {}) if each.type == "store"}
+    parts = told_by_parts(engine, StoreSizes().of(engine.manifest), {})
+    told = {each.name for each in parts if each.type == "store"}
 
     assert {each for each in told if answers_in(each) is not None} == set()
     assert any(each.startswith("elements/") for each in told)
