@@ -39,6 +39,8 @@ HOPS = ("hop.before", "hop.after")
 HOPPING = ("spread", "oversize")
 SHORT = 12
 
+# One crash after another is for configurations that differ most; one at each point is for all.
+OFTEN = ("spread", "oversize", "resharded", "unmerged")
 DISK_ERRORS = {"fail": ("files", "oversize"), "full": ("spread", "unmerged")}
 
 EPOCHS_AFTER = 1
@@ -168,6 +170,8 @@ def test_a_crash_between_two_stages_changes_nothing(how: str, places: Places) ->
 
 def test_a_crash_in_every_epoch_changes_nothing(record: Record, places: Places) -> None:
     """Every epoch has its crash, each point has some; an epoch run again is cut otherwise."""
+    if record.how.name not in OFTEN:
+        pytest.skip("four configurations have a crash in every epoch")
     crashes, directory = one_crash_an_epoch(record), places()
     run = Disturbed(record, crashes, directory, moved=True)
     process = run.run()

@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from millrace.testing.spark_victim import PLANS, ROLL_EPOCHS, ROWS, STREAMS
-from millrace.testing.torture import CLUSTER, N_EPOCHS, Blow, Schedule, Torturer, random_schedule
+from millrace.testing.torture import CLUSTER, Blow, Schedule, Torturer, random_schedule
+
+N_EPOCHS = 8
 
 
 def say(text: str) -> None:
@@ -24,18 +26,20 @@ def say(text: str) -> None:
 @pytest.mark.timeout(1_800)  # minutes on two idle cores; a build machine may be slower
 def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
-    torturer = Torturer(tmp_path, seed=seed, say=lambda text: say(f"seed {seed}: {text}"))
+    torturer = Torturer(
+        tmp_path, seed=seed, say=lambda text: say(f"seed {seed}: {text}"), n_epochs=N_EPOCHS
+    )
     parts = ["worker", "worker", "daemon", "source", "worker", "worker", "daemon"] * 2
-    blows = [Blow(kind, at) for at, kind in enumerate(parts[:10])]
-    blows += [Blow("driver", epoch) for epoch in (1, 4, 7)]  # each the start of Spark: no more
-    blows.append(Blow("jvm", 10))
+    blows = [Blow(kind, at * 2 // 3) for at, kind in enumerate(parts[:10])]
+    blows += [Blow("driver", epoch) for epoch in (0, 2, 4)]  # each the start of Spark: no more
+    blows.append(Blow("jvm", 6))
     points = (
         "step.computed=segfault@2",
         "route.after=kill@3",
         "hop.after=kill@2",
         "log.before=full@3",  # no kill, but the supervisor has to start the query again
     )
-    executors = (Blow("between", -1), Blow("executor", 4), Blow("executor", 9))
+    executors = (Blow("between", -1), Blow("executor", 2), Blow("executor", 5))
 
     torturer.run_in_peace()
     _check_the_quiet_run(tmp_path / "run1" / "out")

@@ -23,7 +23,7 @@ from millrace.plan.lifting import Lifted
 
 Cut: TypeAlias = Literal["instants", "rows", "random", "whole"]
 
-MOST_ON_SPARK = 15
+MOST_ON_SPARK = 9
 
 PLANS = ("cql", "papers")
 """The directories of queries that are more than selections."""
@@ -154,7 +154,7 @@ class SparkWay(Way):
     def files(self, root: Path) -> list[Path]:
         """Return the files that are run in this way; each is a source, which costs a second."""
         found = [path for each in self.patterns for path in sorted(root.glob(f"{each}*.slt"))]
-        return found[:MOST_ON_SPARK]
+        return found[:: -(-len(found) // MOST_ON_SPARK)]
 
 
 def _on_spark(

@@ -155,13 +155,20 @@ class Driver:
 class Torturer:
     """Runs the victim under schedules, in directories below one."""
 
-    def __init__(self, directory: Path, *, seed: int, say: Callable[[str], object] = print) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        seed: int,
+        say: Callable[[str], object] = print,
+        n_epochs: int = N_EPOCHS,
+    ) -> None:
         self.random = random.Random(seed)
         self.tally = Tally()
         self._directory, self._say, self._n_runs = directory, say, 0
         self._quiet: dict[str, bytes] = {}
         self._drivers: list[Driver] = []
-        write_input(directory / "in", N_EPOCHS)
+        write_input(directory / "in", n_epochs)
 
     def run_in_peace(self) -> None:
         """Run the victim undisturbed; everything else is compared with that."""
