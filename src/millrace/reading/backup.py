@@ -99,9 +99,9 @@ def _chosen(
     """Choose the commit; return it with the files that come and go, as they belong to it."""
     for number in range(TRIES):
         cursors = dict(_read(root, f"{CURSORS}/"))
-        before = _hold(root, path, held / f"{number}")
+        before = _hold(root, path, held / f"{number}" / "before")
         manifest = load_manifest(root)
-        pushed = before | _hold(root, path, held / f"{number}")
+        pushed = before | _hold(root, path, held / f"{number}" / "after")
         if _gapless(pushed):
             return manifest, cursors, pushed
     raise StoreError(
@@ -115,7 +115,6 @@ def _hold(root: PosixRoot, path: Path, held: Path) -> dict[str, Path]:
     for entry in root.list(f"{PUSHED}/"):
         place = held / entry.name
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.unlink(missing_ok=True)
         with suppress(FileNotFoundError):  # one that is deleted meanwhile was not there
             _link(path / entry.name, place)
             found[entry.name] = place

@@ -12,6 +12,9 @@ import pytest
 from millrace.cli.main import main
 from millrace.errors import StoreError
 from millrace.reading.backup import _gapless, backup, opened_target, restore
+from millrace.state.manifest import Manifest
+from millrace.state.root import Root
+from millrace.state.run_store import load_manifest
 from millrace.testing.serving import STREAM, Served, trade
 
 ALL = "SELECT symbol, price FROM trades WHERE price > 0"
@@ -95,6 +98,29 @@ def test_a_gap_among_pushed_files_is_noticed() -> None:
 
     assert not _gapless(names | keys)
     assert _gapless({name for name in names if not name.endswith("6")} | keys)
+
+
+def test_what_is_counted_while_a_commit_is_chosen_is_copied_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was held before: the commit that counts it may be later than the one that is chosen."""
+    with Served(tmp_path / "root") as served:
+        served.sql(STREAM)
+    pushed = tmp_path / "root" / "pushed" / "trades_1"
+    pushed.mkdir(parents=True)
+    for number in (1, 2, 3):
+        (pushed / f"{number:012d}").write_bytes(b"rows")
+
+    def chosen(root: Root) -> Manifest:
+        (pushed / f"{1:012d}").unlink()
+        return load_manifest(root)
+
+    monkeypatch.setattr("millrace.reading.backup.load_manifest", chosen)
+    with opened_target(tmp_path / "copy") as target:
+        backup(tmp_path / "root", target)
+
+    copied = tmp_path / "copy" / "pushed" / "trades_1"
+    assert sorted(each.name for each in copied.iterdir()) == [f"{at:012d}" for at in (1, 2, 3)]
 
 
 class Emptied:
