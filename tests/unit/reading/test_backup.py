@@ -11,10 +11,8 @@ import pytest
 
 from millrace.cli.main import main
 from millrace.errors import StoreError
+from millrace.reading import backup as backups
 from millrace.reading.backup import _gapless, backup, opened_target, restore
-from millrace.state.manifest import Manifest
-from millrace.state.root import Root
-from millrace.state.run_store import load_manifest
 from millrace.testing.serving import STREAM, Served, trade
 
 ALL = "SELECT symbol, price FROM trades WHERE price > 0"
@@ -100,7 +98,7 @@ def test_a_gap_among_pushed_files_is_noticed() -> None:
     assert _gapless({name for name in names if not name.endswith("6")} | keys)
 
 
-def test_what_is_counted_while_a_commit_is_chosen_is_copied_all_the_same(
+def test_what_is_counted_while_it_is_looked_for_again_is_copied_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was held before: the commit that counts it may be later than the one that is chosen."""
@@ -111,11 +109,15 @@ def test_what_is_counted_while_a_commit_is_chosen_is_copied_all_the_same(
     for number in (1, 2, 3):
         (pushed / f"{number:012d}").write_bytes(b"rows")
 
-    def chosen(root: Root) -> Manifest:
-        (pushed / f"{1:012d}").unlink()
-        return load_manifest(root)
+    link, linked = backups._link, Counter[str]()
 
-    monkeypatch.setattr("millrace.reading.backup.load_manifest", chosen)
+    def counted(file: Path, place: Path) -> None:
+        linked[file.name] += 1
+        if linked[file.name] == 2:
+            file.unlink()  # when it has been listed
+        link(file, place)
+
+    monkeypatch.setattr(backups, "_link", counted)
     with opened_target(tmp_path / "copy") as target:
         backup(tmp_path / "root", target)
 
