@@ -81,7 +81,7 @@ bench-joins: $(STAMP)  ## many standing joins and aggregates, against one by one
 	@$(BIN)/python -m bench.joins
 
 bench-server: $(STAMP)  ## answers, pushed rows, subscribers and lists over HTTP; PSoup's experiments
-	$(SAY) 'server benchmark (about 20 minutes)'
+	$(SAY) 'server benchmark (about 5 minutes)'
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet \
 	  --constraint constraints.txt matplotlib
 	@$(BIN)/python -m bench.server
