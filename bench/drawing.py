@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,9 +171,25 @@ def _scale(axes: Axes, scales: tuple[Scale, Scale], points: Sequence[float]) -> 
     if across == "log":
         axes.set_xscale("log", base=2)
         if len(points) <= MOST_TICKS:
-            axes.set_xticks(points, [f"{each:,g}" for each in points], minor=False)
+            shown = _apart(points)
+            axes.set_xticks(shown, [_label(each) for each in shown], minor=False)
             axes.set_xticks([], minor=True)
     if up == "log":
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
+
+
+def _apart(points: Sequence[float]) -> list[float]:
+    """Return points that have room for a number each on a logarithmic axis, the last among them."""
+    ordered = sorted(points, reverse=True)
+    least = math.log2(ordered[0] / ordered[-1]) / 9 if ordered[-1] > 0 else 0.0
+    kept: list[float] = []
+    for each in ordered:
+        if not kept or each <= 0 or math.log2(kept[-1] / each) >= least:
+            kept.append(each)
+    return kept[::-1]
+
+
+def _label(number: float) -> str:
+    return f"{number:,.0f}" if number >= 1_000 else f"{number:,g}"
