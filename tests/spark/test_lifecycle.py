@@ -137,3 +137,26 @@ def test_a_worker_finds_every_kernel_compiled_and_its_daemon_alone(spark: SparkS
 
     assert row.compiled >= 1
     assert row.threads == 1
+
+
+def test_a_directory_that_is_away_while_its_files_are_read_costs_no_row(
+    sessions: Any, tmp_path: Path, await_rows: AwaitRows
+) -> None:
+    data, away = tmp_path / "data", tmp_path / "away"
+    data.mkdir()
+    for x in range(8):
+        (data / f"{x}.ndjson").write_text(f'{{"x": {x}, "ts": "2024-05-01T12:00:0{x}Z"}}')
+    session = sessions.open(rows=1)
+    session.stream("t", millrace.Files(str(data)), schema="x int, ts timestamp", time="ts")
+    run = session.start()
+    wait_until(lambda: session.engine.manifest.facts.get("counts", {}).get("rows", 0) >= 1)
+
+    data.rename(away)
+    wait_until(lambda: bool(session.engine.trouble))
+    trouble = session.engine.trouble
+    away.rename(data)
+
+    await_rows(session, 8)
+    assert "cannot be listed now" in trouble
+    assert session.dead_letters().num_rows == 0
+    assert (session.engine.trouble, run.failure) == ("", None)

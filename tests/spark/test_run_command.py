@@ -8,13 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import millrace
 from millrace.testing.spark_rows import wait_until
 
 pytestmark = pytest.mark.spark
@@ -93,38 +90,3 @@ def test_ctrl_c_finishes_a_run_in_good_order(tmp_path: Path) -> None:
     assert "stopping: the epoch in flight is finished" in said
     assert "1 dead letter set aside" in said
     assert (run.returncode, errors) == (0, "")
-
-
-def test_a_directory_that_is_away_while_its_files_are_read_costs_no_row(
-    sessions: Any, tmp_path: Path, await_rows: Callable[[millrace.Session, int], None]
-) -> None:
-    data, away = tmp_path / "data", tmp_path / "away"
-    data.mkdir()
-    for x in range(8):
-        (data / f"{x}.ndjson").write_text(ROW.format(x=x))
-    session = sessions.open(rows=1)
-    session.stream("t", millrace.Files(str(data)), schema="x int, ts timestamp", time="ts")
-    run = session.start()
-    wait_until(lambda: session.engine.manifest.facts.get("counts", {}).get("rows", 0) >= 1)
-
-    data.rename(away)
-    wait_until(lambda: bool(session.engine.trouble))
-    trouble = session.engine.trouble
-    away.rename(data)
-
-    await_rows(session, 8)
-    assert "cannot be listed now" in trouble
-    assert session.dead_letters().num_rows == 0
-    assert (session.engine.trouble, run.failure) == ("", None)
-
-
-def test_a_sink_that_cannot_be_is_refused_and_the_command_ends_in_order(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    sink = f"CREATE SINK answers TO parquet(path => '{tmp_path}/file/answers');"
-
-    run = command(tmp_path, "--seconds", "4", sink=sink)
-    _, errors = run.communicate(timeout=200)
-
-    assert run.returncode == 1
-    assert "cannot be used" in errors
-    assert "Fatal" not in errors

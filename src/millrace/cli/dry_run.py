@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from millrace.connectors.globs import require_listable
+from millrace.connectors.sinks.parquet import ParquetSink
 from millrace.errors import UnknownNameError
 from millrace.lang.declarations import (
     Connector,
@@ -63,11 +64,11 @@ def rehearse_script(text: str, then: str, root: Path) -> None:
     """Refuse what can be refused before a script is run on a root, and `then` at its end.
 
     The statements are tried on a session in memory, as `check` does, and the directories of
-    sources are looked at. What `then` names may also stand in the root already.
+    sources and sinks are looked at. What `then` names may also stand in the root already.
     """
     with dry_run() as script:
         for outcome in script.run(text):
-            _look_at_source(outcome.statement)
+            _look_outside(outcome.statement, script)
         try:
             for _ in script.run(then):
                 pass
@@ -79,9 +80,13 @@ def rehearse_script(text: str, then: str, root: Path) -> None:
             raise
 
 
-def _look_at_source(statement: Statement) -> None:
+def _look_outside(statement: Statement, script: DryScript) -> None:
     if isinstance(statement, CreateStream) and statement.source.kind.lower() == "files":
         require_listable(str(dict(statement.source.options)["path"]))
+    if isinstance(statement, CreateSink):
+        sink = script.sink_of(statement)
+        if isinstance(sink, ParquetSink):
+            sink.rehearse_place()
 
 
 def _unseen(query: str, epoch: int, table: pa.Table) -> None:

@@ -30,7 +30,7 @@ EPILOG = """\
 The statements are done in their order; then epochs run until the command is interrupted, or for
 as long as --seconds says. What stands in the root goes on where it was; a script that is run again
 declares the same things again, which changes nothing. Both the script and --then are checked, and
-the directories of sources are looked at, before Spark is started.
+the directories of sources and sinks are looked at, before Spark is started.
 
 Ctrl-C finishes the epoch in flight; a second one ends the command at once, which loses nothing.
 What Spark writes is in ROOT/logs. The exit status is 1 if no epoch was completed, or if a sink

@@ -136,7 +136,7 @@ class Script:
             case CreateStream():
                 return self._create_stream(statement)
             case CreateSink(name, _, _, _):
-                self.session.sink(self._sink(statement))
+                self.session.sink(self.sink_of(statement))
                 return f'sink "{name}" is attached'
             case CreateTable():
                 return self._create_table(statement)
@@ -235,7 +235,8 @@ class Script:
             self.session.standing_feed(name)
         return check_connector("sink", asked.target.kind, dict(asked.target.options))
 
-    def _sink(self, asked: CreateSink) -> Sink:
+    def sink_of(self, asked: CreateSink) -> Sink:
+        """Make a sink, without attaching it."""
         options: dict[str, Any] = dict(asked.target.options)
         kind = self.check_sink(asked)
         common: dict[str, Any] = {"name": asked.name, "fan_out": asked.fan_out}

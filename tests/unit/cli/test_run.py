@@ -53,6 +53,25 @@ def test_a_directory_that_does_not_exist_is_refused_before_anything_starts(
     assert not root.exists()
 
 
+def test_a_sink_that_cannot_be_is_refused_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app, root = script(tmp_path, tmp_path), tmp_path / "root"
+    (tmp_path / "file").write_text("")
+    with Path(app).open("a") as more:
+        more.write(f"CREATE SINK answers TO parquet(path => '{tmp_path}/file/answers');")
+
+    status = main(["run", app, "--root", str(root), "--seconds", "4"])
+
+    assert status == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f'error: directory "{tmp_path}/file/answers" of sink "answers" cannot be used',
+        "  detail: Not a directory.",
+        "  hint: Give a directory that can be made and written on this machine.",
+    ]
+    assert not root.exists()
+
+
 @pytest.mark.parametrize(
     ("then", "words"),
     [

@@ -124,11 +124,7 @@ class ParquetSink:
             make_folder(self._directory)
             present = self._files()
         except OSError as cause:
-            raise SinkError(
-                f'directory "{self._directory}" of sink "{self.name}" cannot be used',
-                detail=f"{cause.strerror}.",
-                hint="Give a directory that can be made and written on this machine.",
-            ) from cause
+            raise self._unusable(cause) from cause
         strange = [each for each, last in present if last >= next_epoch]
         if strange:
             raise SinkError(
@@ -138,6 +134,21 @@ class ParquetSink:
                 hint="Give each sink of each root a directory of its own, or move these files "
                 "away.",
             )
+
+    def rehearse_place(self) -> None:
+        """Refuse a directory that cannot be made, and make nothing."""
+        places = (self._directory, *self._directory.parents)
+        try:
+            os.scandir(next(each for each in places if each.exists())).close()
+        except OSError as cause:
+            raise self._unusable(cause) from cause
+
+    def _unusable(self, cause: OSError) -> SinkError:
+        return SinkError(
+            f'directory "{self._directory}" of sink "{self.name}" cannot be used',
+            detail=f"{cause.strerror}.",
+            hint="Give a directory that can be made and written on this machine.",
+        )
 
     def _files(self) -> list[tuple[Path, int]]:
         """Return the finished files of the wanted queries, each with its last epoch."""
