@@ -3,9 +3,11 @@
 make soak MINUTES=60
 python -m bench.soak --minutes 1
 
+Half load is half of the rows a second that it takes with as many queries as will stand.
+
 Required: memory is flat after the warm-up (less than 5 %), no row is lost and none counts twice,
-no answer is either, whether it was told as it came or has waited to be asked for, no process ends,
-and none logs an error.
+no answer is either, whether it was told as it came or has waited to be asked for, at the end rows
+wait for seconds only, no process ends, and none logs an error.
 """
 
 from __future__ import annotations
@@ -49,6 +51,10 @@ QUERIES = (
 WAITING = ("lazy", "eager")
 """Templates whose answers wait, by the policy by which they are kept."""
 N_WAITING = 100
+N_STANDING = 20
+"""So many queries stand at a time that come and go."""
+BEHIND = 10.0
+"""Seconds: what is pushed at half load is counted as it comes, but for some epochs."""
 SCRIPT = (
     f"{STREAM} CREATE QUERY all_rows AS SELECT symbol FROM trades WHERE price >= 0;"
     f"CREATE QUERY dear AS SELECT symbol, price, ts FROM trades WHERE price > {DEAR + 0.9};"
@@ -79,6 +85,7 @@ class Soaked:
     ended: int
     registered: int
     cpu: float
+    behind: float
 
 
 def soak(root: Path, minutes: float) -> Soaked:
@@ -86,6 +93,7 @@ def soak(root: Path, minutes: float) -> Soaked:
     seconds = 60 * minutes
     sent, heard, over = (root.parent / f"{root.name}.{each}" for each in ("sent", "heard", "over"))
     with served(root, script=SCRIPT) as server:
+        standing = [_registered(server, number) for number in range(N_STANDING)]
         first = load(server, "push", n_batches=20, rows=10_000, symbols=SYMBOLS)
         assert first["bad"] == 0, "a push was refused"
         took = server.until(lambda: server.get("/v1/stats")["rows"] >= first["rows"])
@@ -99,11 +107,11 @@ def soak(root: Path, minutes: float) -> Soaked:
                              rate=rate / 2, connections=1, seconds=seconds, note=str(sent),
                              above=DEAR)  # fmt: skip
         with _weighed(server) as samples:
-            registered = _come_and_go(server, seconds)
+            registered = _come_and_go(server, seconds, standing)
         pushed = finished(background)
         total = first["rows"] + pushed["rows"]
         assert pushed["bad"] == 0, "a push was refused"
-        server.until(lambda: server.get("/v1/stats")["rows"] >= total)
+        behind = server.until(lambda: server.get("/v1/stats")["rows"] >= total)
         over.touch()
         told, stats = finished(following), server.get("/v1/stats")
         assert told["bad"] == 0, "the subscriber was detached"
@@ -127,6 +135,7 @@ def soak(root: Path, minutes: float) -> Soaked:
         ended=ended,
         registered=registered,
         cpu=round(pushed["cpu"] + told["cpu"], 2),
+        behind=behind,
     )
 
 
@@ -164,15 +173,20 @@ def _weighed(server: Server) -> Iterator[list[Sample]]:
         weighing.join()
 
 
-def _come_and_go(server: Server, seconds: float) -> int:
+def _registered(server: Server, number: int) -> str:
+    """Register one of the queries that come and go; return its name."""
+    name = f"q{number}"
+    text = QUERIES[number % len(QUERIES)].format(limit=90 + number % 10, number=number % 1_000)
+    server.post("/v1/queries", {"sql": text, "name": name, "keep": 1_000})
+    return name
+
+
+def _come_and_go(server: Server, seconds: float, standing: list[str]) -> int:
     """Register and drop queries until the time is over; return how many came."""
-    began, number, standing = time.monotonic(), 0, list[str]()
+    began, number = time.monotonic(), len(standing)
     while time.monotonic() - began < seconds:
-        name = f"q{number}"
-        text = QUERIES[number % len(QUERIES)].format(limit=90 + number % 10, number=number % 1_000)
-        server.post("/v1/queries", {"sql": text, "name": name, "keep": 1_000})
-        standing.append(name)
-        if len(standing) > 20:
+        standing.append(_registered(server, number))
+        if len(standing) > N_STANDING:
             server.post("/v1/queries/bulk", {"drop": standing[:5]})
             del standing[:5]
         server.get(f"/v1/queries/{standing[0]}/results?last=10")
@@ -213,6 +227,7 @@ def figures(found: Soaked, minutes: float) -> list[Figure]:
         Figure("answers counted and not told", abs(counted - told), "at most", 0, ""),
         Figure("answers kept wrongly", found.waiting.total, "at most", 0, "",
                f"{found.waiting}, in the last minute"),
+        Figure("seconds behind at the end", found.behind, "at most", BEHIND, "s"),
         Figure("processes ended", found.ended, "at most", 0, ""),
         Figure("errors logged", len(found.errors), "at most", 0, "", "; ".join(found.errors[:2])),
     ]  # fmt: skip

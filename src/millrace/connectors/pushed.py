@@ -17,7 +17,12 @@ A batch may carry a key. Of batches with the same key the one in the file of the
 counts, and the first of them there; the others are left out when the files are listed. That is a
 function of the files alone, so it does not matter which process lists them, or how often.
 
-Cost: appending is one file and two syncs however many batches; a file takes 50 us to list.
+Pages of keys are merged as a binary counter carries, so that there are as many as the logarithm of
+how many keys are remembered.
+
+Cost: appending is one file and two syncs however many batches; a file takes 50 us to list. What an
+epoch costs follows from what is new in it, however many files wait: the folder is listed once by
+each process, and later only numbers that may have come are looked for.
 """
 
 from __future__ import annotations
@@ -35,7 +40,7 @@ from millrace.connectors.formats.decoded import REJECTS, Decoded
 from millrace.schema import Schema, conform
 from millrace.state import container
 from millrace.state.container import Container
-from millrace.state.names import Entry, MissingError, number_of, numbered
+from millrace.state.names import MissingError, number_of, numbered
 from millrace.state.root import Root
 
 PUSHED = "pushed"
@@ -87,11 +92,12 @@ class PushedFile:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What is known of a file: its rows, the keys of its batches, and its mark."""
+    """What is known of a file: its rows, the keys of its batches, its mark, and its size."""
 
     n_rows: int = 0
     keys: tuple[str, ...] = ()
     mark: str = ""
+    n_bytes: int = 0
 
 
 def folder_of(stream: str, born: int) -> str:
@@ -109,17 +115,19 @@ class PushLog:
 
     def __init__(self, root: Root, folder: str) -> None:
         self._root, self._folder = root, folder
+        self._early: list[int] = []  # the numbers that were there at the first look
+        self._low = 0  # the least number that came later, and whose file may be there
         self._stop = -1  # the number behind the newest file that is known
         self._files: dict[int, _File] = {}
         self._first: dict[str, tuple[int, int]] = {}
         self._paged, self._seen, self._oldest = -1, 0, -1
+        self._sizes: dict[int, int] = {}  # how many keys each page has
 
     def append(self, batches: Sequence[Batch]) -> int:
         """Write batches durably as the next file; return its number."""
         mark = uuid.uuid4().hex
         data = _packed(batches, mark)
-        if self._stop < 0:
-            self.refresh()
+        self._look_around()
         while True:
             number, self._stop = self._stop, self._stop + 1
             if not self._root.put_if_absent(numbered(self._folder, number), data):
@@ -143,9 +151,7 @@ class PushLog:
 
     def refresh(self) -> int:
         """Look for new files; return the latest offset."""
-        if self._stop < 0:
-            numbers = self._numbers()
-            self._stop = numbers[-1] + 1 if numbers else 0
+        self._look_around()
         while self._exists(self._stop):
             self._stop += 1
         return self._stop
@@ -163,37 +169,73 @@ class PushLog:
     def files(self, start: int, stop: int) -> list[PushedFile]:
         """Return the files of the offsets `[start, stop)`, with what does not count in them."""
         self._load_keys(start)
-        return [self._listed(number) for number in range(start, stop)]
+        listed = [self._listed(number) for number in range(start, stop)]
+        self._seen = max(self._seen, stop)
+        return listed
 
     def consume(self, stop: int) -> None:
         """Delete the files before an offset, but for the newest; their keys are remembered."""
         newest = self.refresh() - 1
-        doomed = [number for number in self._numbers() if number < min(stop, newest)]
+        doomed = self._between(0, min(stop, newest))
         done = self._pages(DONE)
         fresh = [number for number in doomed if not done or number > done[-1]]
         if fresh:
             self._write_down(fresh, done)
         for number in doomed:
             self._root.delete(numbered(self._folder, number))
-            self._files.pop(number, None)
+        self._forget_files(min(stop, newest))
 
     def _write_down(self, fresh: Sequence[int], done: Sequence[int]) -> None:
         """Remember the keys of files that are consumed now, then their marks."""
         files = {number: self._known(number) for number in fresh}
         keys = {key: number for number, file in files.items() for key in file.keys if key}
         if keys:
-            page = numbered(f"{self._folder}/{KEYS}", fresh[-1])
-            self._root.put(page, json.dumps(keys).encode())
-            self._forget_keys()
+            self._write_keys(fresh[-1], keys)
         marks = {str(number): file.mark for number, file in files.items()}
         page = numbered(f"{self._folder}/{DONE}", fresh[-1])
         self._root.put(page, json.dumps(marks).encode())
         for old in done[: -KEPT_DONE + 1]:
             self._root.delete(numbered(f"{self._folder}/{DONE}", old))
 
+    def _write_keys(self, number: int, keys: dict[str, int]) -> None:
+        """Write a page of keys, with those of newer pages that are no larger; forget the oldest."""
+        pages, gone = self._pages(KEYS), list[int]()
+        while pages and self._size(pages[-1]) <= min(len(keys), KEPT_KEYS - len(keys)):
+            keys = {**keys, **self._page(pages[-1])}
+            gone.append(pages.pop())
+        self._root.put(numbered(f"{self._folder}/{KEYS}", number), json.dumps(keys).encode())
+        self._sizes[number] = n_newer = len(keys)
+        for each in reversed(pages):
+            if n_newer >= KEPT_KEYS:
+                gone.append(each)
+            n_newer += self._size(each)
+        for each in gone:
+            self._root.delete(numbered(f"{self._folder}/{KEYS}", each))
+            self._sizes.pop(each, None)
+
+    def _size(self, page: int) -> int:
+        if page not in self._sizes:
+            self._sizes[page] = len(self._page(page))
+        return self._sizes[page]
+
     def backlog(self) -> int:
         """Return how many bytes wait to be counted, the newest file included."""
-        return sum(each.size for each in self._entries())
+        stop, done = self.refresh(), self._pages(DONE)
+        if done:
+            self._forget_files(min(done[-1] + 1, stop))
+        return sum(self._known(number).n_bytes for number in self._between(0, stop))
+
+    def _between(self, start: int, stop: int) -> list[int]:
+        """Return the numbers of `[start, stop)` whose files may be there."""
+        early = [number for number in self._early if start <= number < stop]
+        return [*early, *range(max(start, self._low), stop)]
+
+    def _forget_files(self, stop: int) -> None:
+        """Forget what is known of files before a number, which are consumed."""
+        for number in self._between(0, stop):
+            self._files.pop(number, None)
+        self._early = [number for number in self._early if number >= stop]
+        self._low = max(self._low, stop)
 
     def _known(self, number: int) -> _File:
         """Return what is known of a file; one that is gone is empty."""
@@ -208,20 +250,24 @@ class PushLog:
 
     def _read(self, number: int) -> _File:
         if number not in self._files:
-            meta = Container.open(self._root, numbered(self._folder, number)).meta
+            opened = Container.open(self._root, numbered(self._folder, number))
+            meta = opened.meta
             n_rows = sum(each["rows"] + each["rejected"] for each in meta["batches"])
             keys = tuple(each["key"] for each in meta["batches"])
-            self._files[number] = _File(n_rows, keys, meta.get("mark", ""))
+            self._files[number] = _File(n_rows, keys, meta.get("mark", ""), opened.size)
         return self._files[number]
 
-    def _entries(self) -> list[Entry]:
-        depth = self._folder.count("/") + 1
-        found = self._root.list(f"{self._folder}/")
-        return [each for each in found if each.name.count("/") == depth]
+    def _look_around(self) -> None:
+        """Learn which numbers there are; the folder is listed for that, the first time only."""
+        if self._stop < 0:
+            self._early = self._numbers()
+            self._low = self._stop = self._early[-1] + 1 if self._early else 0
 
     def _numbers(self) -> list[int]:
-        found = (number_of(each.name) for each in self._entries())
-        return [number for number in found if number is not None]
+        depth = self._folder.count("/") + 1
+        found = self._root.list(f"{self._folder}/")
+        numbers = (number_of(each.name) for each in found if each.name.count("/") == depth)
+        return [number for number in numbers if number is not None]
 
     def _pages(self, kind: str) -> list[int]:
         """Return the numbers of pages about what was consumed, ascending."""
@@ -242,42 +288,45 @@ class PushLog:
 
         Those of pages that are no longer there are forgotten.
         """
-        pages = self._pages(KEYS)
-        for number in pages:
-            if number > self._paged:
-                page = self._page(number)
-                for key, first in page.items():
-                    if first >= start:  # the root was restored: it was not consumed yet
-                        continue
-                    known = self._first.get(key, (first, -1))
-                    self._first[key] = min(known, (first, -1))
-                self._paged = number
+        pages, fresh = self._fresh_pages()
+        for number, page in fresh.items():
+            for key, first in page.items():
+                if first >= start:  # the root was restored: it was not consumed yet
+                    continue
+                known = self._first.get(key, (first, -1))
+                self._first[key] = min(known, (first, -1))
+            self._paged = max(self._paged, number)
         if pages and pages[0] != self._oldest:
-            self._oldest, kept = pages[0], self._page(pages[0])
+            self._oldest, kept = pages[0], fresh[pages[0]]
             self._first = {
                 key: place
                 for key, place in self._first.items()
                 if place[0] > self._oldest or key in kept
             }
-        if self._seen < start:
-            for number in self._numbers():
-                if self._seen <= number < start:
-                    self._listed(number)
-            self._seen = start
+        self._look_around()
+        for number in self._between(self._seen, start):
+            self._listed(number)
+        self._seen = max(self._seen, start)
+
+    def _fresh_pages(self) -> tuple[list[int], dict[int, Mapping[str, int]]]:
+        """Return which pages of keys there are, and those that are new or are now the oldest."""
+        while True:
+            pages = self._pages(KEYS)
+            oldest = {*pages[:1]} - {self._oldest}
+            try:
+                return pages, {
+                    number: self._page(number)
+                    for number in pages
+                    if number > self._paged or number in oldest
+                }
+            except MissingError:  # it was merged meanwhile
+                continue
 
     def _page(self, number: int) -> Mapping[str, int]:
         page: Mapping[str, int] = json.loads(
             self._root.get(numbered(f"{self._folder}/{KEYS}", number))
         )
         return page
-
-    def _forget_keys(self) -> None:
-        """Delete the oldest pages of keys beyond those that are to be remembered."""
-        pages = self._root.list(f"{self._folder}/{KEYS}/")
-        sizes = np.cumsum([len(json.loads(self._root.get(each.name))) for each in reversed(pages)])
-        for entry, size in zip(reversed(pages), sizes.tolist(), strict=True):
-            if size > 2 * KEPT_KEYS:
-                self._root.delete(entry.name)
 
 
 def read_file(

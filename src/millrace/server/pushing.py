@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from io import BytesIO
 from typing import Any
@@ -129,7 +130,7 @@ class Pushing:
         folder = folder_of(spec.name, spec.born)
         queue = self._queues.get(folder)
         if queue is None:
-            queue = self._queues[folder] = _Queue(PushLog(self._root, folder))
+            queue = self._queues[folder] = _Queue(self._root, folder)
         held = await queue.backlog()
         if held > self._backlog:
             raise LimitError("bytes pushed and not counted yet", self._backlog, held,
@@ -145,8 +146,9 @@ class Pushing:
 class _Queue:
     """The batches that wait to be written to one stream's log."""
 
-    def __init__(self, log: PushLog) -> None:
-        self._log = log
+    def __init__(self, root: Root, folder: str) -> None:
+        self._log = PushLog(root, folder)
+        self._weighed = PushLog(root, folder)  # by another thread than the one that appends
         self._waiting: list[tuple[Batch, asyncio.Future[tuple[int, int]]]] = []
         self._writing: asyncio.Task[None] | None = None
         self._held, self._looked = 0, -LOOK_SECONDS
@@ -154,8 +156,11 @@ class _Queue:
     async def backlog(self) -> int:
         """Return how much of the stream's log waits for the engine, to the second."""
         if time.monotonic() - self._looked >= LOOK_SECONDS:
-            self._looked = time.monotonic()
-            self._held = await asyncio.to_thread(self._log.backlog)
+            self._looked = math.inf
+            try:
+                self._held = await asyncio.to_thread(self._weighed.backlog)
+            finally:
+                self._looked = time.monotonic()
         return self._held
 
     async def put(self, batch: Batch) -> tuple[int, int]:

@@ -84,7 +84,7 @@ class PosixRoot:
         with self._translated("listing", prefix):
             found = [
                 entry
-                for entry in self._walk(self.path / folder)
+                for entry in self._walk(str(self.path / folder))
                 if entry.name.startswith(prefix) and not _hidden(entry.name)
             ]
         return sorted(found, key=lambda entry: entry.name)
@@ -99,7 +99,7 @@ class PosixRoot:
         with self._translated("sweeping", ""):
             swept = [
                 entry
-                for entry in self._walk(self.path)
+                for entry in self._walk(str(self.path))
                 if entry.name.rpartition("/")[2].startswith(TEMPORARY) and entry.modified < before
             ]
             for entry in swept:
@@ -145,20 +145,23 @@ class PosixRoot:
         finally:
             os.close(descriptor)
 
-    def _walk(self, folder: Path) -> Iterator[Entry]:
-        """Give every file below `folder`; what vanishes meanwhile is left out."""
+    def _walk(self, folder: str) -> Iterator[Entry]:
+        """Give every file below `folder`; what vanishes meanwhile is left out.
+
+        Names are cut out of paths as texts: a log may have many thousand files.
+        """
+        base = len(str(self.path).rstrip("/")) + 1
         try:
             found = list(os.scandir(folder))
         except (FileNotFoundError, NotADirectoryError):
             return
         for item in found:
             if item.is_dir(follow_symlinks=False):
-                yield from self._walk(Path(item.path))
+                yield from self._walk(item.path)
                 continue
             with suppress(FileNotFoundError):
                 status = item.stat()
-                name = Path(item.path).relative_to(self.path).as_posix()
-                yield Entry(name, status.st_size, status.st_mtime)
+                yield Entry(item.path[base:], status.st_size, status.st_mtime)
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[Path]:

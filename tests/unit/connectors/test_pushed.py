@@ -13,7 +13,7 @@ from millrace.connectors.pushed import Batch, PushLog, read_file
 from millrace.errors import CorruptionError
 from millrace.schema import Schema
 from millrace.state.memory_root import MemoryRoot
-from millrace.state.names import numbered
+from millrace.state.names import Entry, numbered
 
 SCHEMA = Schema.of("n bigint")
 FOLDER = "pushed/s_1"
@@ -189,6 +189,98 @@ def test_keys_of_pages_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPat
     again = PushLog(root, FOLDER)
     again.append([batch(40, key="0"), batch(41, key="39")])
     assert read(root, again, 40, 41) == read(root, log, 40, 41) == [40]
+
+
+class Watched(MemoryRoot):
+    """Counts the entries that were listed, and may lose a page between its listing and reading."""
+
+    n_listed = 0
+    losing = ""
+
+    def list(self, prefix: str) -> list[Entry]:
+        """List, and count."""
+        found = super().list(prefix)
+        self.n_listed += len(found)
+        return found
+
+    def get(self, name: str) -> bytes:
+        """Read; the page that is to be lost was merged into a newer one just before."""
+        if name == self.losing:
+            folder, _, number = name.rpartition("/")
+            self.losing = ""
+            self.put(numbered(folder, int(number) + 1), self.get(name))
+            self.delete(name)
+        return super().get(name)
+
+
+def test_what_an_epoch_costs_does_not_depend_on_what_waits() -> None:
+    costs = []
+    for n_waiting in (10, 500):
+        root = Watched()
+        gateway, weighing, engine = (PushLog(root, FOLDER) for _ in range(3))
+        for number in range(n_waiting):
+            gateway.append([batch(number, key=str(number))])
+        weighing.backlog()
+        engine.refresh()
+        root.n_listed = 0
+        for stop in range(1, 6):
+            assert read(root, engine, stop - 1, stop) == [stop - 1]
+            engine.consume(stop)
+            weighing.backlog()
+        costs.append(root.n_listed)
+
+    assert costs[0] == costs[1]
+
+
+@given(st.lists(st.sampled_from(["a", "b", "read", "consume", "restart"]), max_size=40))
+def test_the_backlog_is_what_stands_in_the_folder(steps: list[str]) -> None:
+    root = MemoryRoot()
+    logs = {name: PushLog(root, FOLDER) for name in ("a", "b", "engine", "weighing")}
+    offset = 0
+    for step in steps:
+        match step:
+            case "a" | "b":
+                logs[step].append([batch(offset)])
+            case "read":
+                offset = logs["engine"].refresh()
+            case "consume":
+                logs["engine"].consume(offset)
+            case "restart":
+                logs["engine"] = PushLog(root, FOLDER)
+        depth = FOLDER.count("/") + 1
+        files = [each for each in root.list(f"{FOLDER}/") if each.name.count("/") == depth]
+        assert logs["weighing"].backlog() == sum(each.size for each in files)
+
+
+def test_pages_of_keys_are_few_and_remember_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pushed, "KEPT_KEYS", 50)
+    root = MemoryRoot()
+    log = PushLog(root, FOLDER)
+    for number in range(300):
+        log.append([batch(number, key=str(number))])
+        stop = log.refresh()
+        log.files(stop - 1, stop)
+        log.consume(stop)
+        assert len(root.list(f"{FOLDER}/keys/")) <= 10
+
+    again = PushLog(root, FOLDER)
+    again.append([batch(number, key=str(number)) for number in range(299 - 50, 300)])
+    assert read(root, again, 300, 301) == []
+    assert len(log._first) <= 4 * 50
+
+
+def test_a_page_of_keys_that_is_merged_while_it_is_looked_for_is_found_in_the_other() -> None:
+    root = Watched()
+    log = PushLog(root, FOLDER)
+    for number in range(3):
+        log.append([batch(number, key=str(number))])
+    log.refresh()
+    log.consume(2)
+    log.append([batch(3, key="1"), batch(4, key="4")])
+    [page] = root.list(f"{FOLDER}/keys/")
+    root.losing = page.name
+
+    assert read(root, PushLog(root, FOLDER), 2, 4) == [2, 4]
 
 
 def test_what_a_restored_root_has_still_to_read_is_read() -> None:
