@@ -53,6 +53,8 @@ WAITING = ("lazy", "eager")
 N_WAITING = 100
 N_STANDING = 20
 """So many queries stand at a time that come and go."""
+CALIBRATION = 10.0
+"""For so many seconds rows come as fast as they are taken."""
 BEHIND = 10.0
 """Seconds: what is pushed at half load is counted as it comes, but for some epochs."""
 SCRIPT = (
@@ -94,7 +96,8 @@ def soak(root: Path, minutes: float) -> Soaked:
     sent, heard, over = (root.parent / f"{root.name}.{each}" for each in ("sent", "heard", "over"))
     with served(root, script=SCRIPT) as server:
         standing = [_registered(server, number) for number in range(N_STANDING)]
-        first = load(server, "push", n_batches=20, rows=10_000, symbols=SYMBOLS)
+        first = load(server, "push", n_batches=1 << 30, rows=1_000, symbols=SYMBOLS, connections=1,
+                     seconds=CALIBRATION)  # fmt: skip
         assert first["bad"] == 0, "a push was refused"
         took = server.until(lambda: server.get("/v1/stats")["rows"] >= first["rows"])
         rate = first["rows"] / (first["seconds"] + took)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from millrace.connectors.decode import decode_json_column, read_split
 from millrace.connectors.files import Files
-from millrace.connectors.formats.decoded import Decoded
+from millrace.connectors.formats.decoded import Decoded, join
 from millrace.connectors.formats.parquet import fit_rows
 from millrace.connectors.pushed import PushedFile, read_file
 from millrace.connectors.splits import FileSplit
@@ -23,6 +23,9 @@ from millrace.engine.streams import StreamSpec
 from millrace.errors import SourceError
 from millrace.schema import Schema, castable, conform
 from millrace.state.root import Root
+
+ROWS_AT_ONCE = 65_536
+"""Of pushed batches, as many are routed together as reach that."""
 
 
 def from_rows(
@@ -72,10 +75,23 @@ def from_splits(
 def from_pushed(
     root: Root, folder: str, files: Iterable[PushedFile], spec: StreamSpec
 ) -> Iterator[Arrived]:
-    """Read files of a push log that follow one another in the stream's one partition."""
+    """Read files of a push log that follow one another in the stream's one partition.
+
+    Small batches of one sender are routed together: to route a batch costs milliseconds, however
+    few its rows are.
+    """
+    together, sender, begin, n_rows = list[Decoded](), "", 0, 0
     for file in files:
         for decoded, origin in read_file(root, folder, file, spec.schema):
-            yield _arrived(decoded, origin, file.number)
+            if together and (origin != sender or n_rows >= ROWS_AT_ONCE):
+                yield _arrived(join(together), sender, begin)
+                together, n_rows = [], 0
+            if not together:
+                sender, begin = origin, file.number
+            together.append(decoded)
+            n_rows += decoded.rows.num_rows + decoded.rejects.num_rows
+    if together:
+        yield _arrived(join(together), sender, begin)
 
 
 def _arrived(decoded: Decoded, origin: str, begin: int) -> Arrived:
