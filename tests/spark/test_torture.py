@@ -30,8 +30,8 @@ def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
         tmp_path, seed=seed, say=lambda text: say(f"seed {seed}: {text}"), n_epochs=N_EPOCHS
     )
     parts = ["worker", "worker", "daemon", "source", "worker", "worker", "daemon"] * 2
-    blows = [Blow(kind, at * 2 // 3) for at, kind in enumerate(parts[:10])]
-    blows += [Blow("driver", epoch) for epoch in (0, 2, 4)]  # each the start of Spark: no more
+    blows = [Blow(kind, at // 2) for at, kind in enumerate(parts)]
+    blows += [Blow("driver", epoch) for epoch in (0, 3)]  # each the start of Spark: no more
     blows.append(Blow("jvm", 6))
     points = (
         "step.computed=segfault@2",
@@ -39,7 +39,7 @@ def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
         "hop.after=kill@2",
         "log.before=full@3",  # no kill, but the supervisor has to start the query again
     )
-    executors = (Blow("between", -1), Blow("executor", 2), Blow("executor", 5))
+    executors = (Blow("between", -1), Blow("executor", 3))
 
     torturer.run_in_peace()
     _check_the_quiet_run(tmp_path / "run1" / "out")
@@ -51,7 +51,7 @@ def test_twenty_kills_of_all_kinds_leave_no_trace(tmp_path: Path) -> None:
     assert set(tally.kills) == {
         "worker", "daemon", "source", "driver", "jvm", "point", "between", "executor",
     }  # fmt: skip
-    assert tally.overlaps >= 3, "a driver was started while the JVM of the one before lived"
+    assert tally.overlaps >= 2, "a driver was started while the JVM of the one before lived"
     assert tally.at_once, "and that within a tenth of a second"
 
 

@@ -102,7 +102,7 @@ FUNCTIONS: dict[str, Function] = {"fussy": fussy, "picky": picky}
 class Scenario:
     """What is fed and asked in each epoch."""
 
-    n_epochs: int = 29
+    n_epochs: int = 21
     plans: bool = False
     """Whether queries that remember something stand too."""
     alike: bool = False

@@ -23,7 +23,7 @@ from millrace.plan.lifting import Lifted
 
 Cut: TypeAlias = Literal["instants", "rows", "random", "whole"]
 
-MOST_ON_SPARK = 9
+MOST_ON_SPARK = 7
 
 PLANS = ("cql", "papers")
 """The directories of queries that are more than selections."""
