@@ -10,10 +10,11 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from statistics import median
 
 import numpy as np
@@ -27,7 +28,7 @@ ATTRIBUTES = tuple(f"a{number}" for number in range(8))
 RETAIN = "1 hour"
 POLICIES = ("none", "lazy", "eager")
 NAMES = {"none": "NoMat", "lazy": "PSoup-P", "eager": "PSoup-C"}
-ROUNDS = 3
+ROUNDS = 15
 
 
 @contextmanager
@@ -107,14 +108,23 @@ def feed(run: LocalRun, n_rows: int, at_once: int, *streams: str) -> None:
         run.feed(**{name: rows(random, first, n_now) for name, random in randoms.items()})
 
 
-def seconds_each(asked: Sequence[Query], begin: str) -> float:
-    """Return how long it takes to invoke a query: the median of some rounds over all of them."""
-    for query in asked:
-        query.results(begin=begin)
-    found = []
-    for _ in range(ROUNDS):
-        begun = time.perf_counter()
-        for query in asked:
-            query.results(begin=begin)
-        found.append((time.perf_counter() - begun) / len(asked))
-    return median(found)
+def seconds_each(
+    asked: Mapping[tuple[int, str], Sequence[Query]], windows: Sequence[int]
+) -> dict[tuple[int, str, int], float]:
+    """Return how long it takes to invoke a query, by number of predicates, policy and window.
+
+    That is the median of rounds after a first one, each of which asks all queries for all windows
+    in an order of its own: what disturbs the machine for a while, or what those before have left in
+    its caches, then makes no window or policy slower than others.
+    """
+    found: dict[tuple[int, str, int], list[float]] = {}
+    cases, random = [(*each, window) for each in asked for window in windows], Random(0)
+    for _ in range(1 + ROUNDS):
+        for count, policy, window in random.sample(cases, len(cases)):
+            queries, begin = asked[count, policy], f"NOW - {window} us"
+            begun = time.perf_counter()
+            for query in queries:
+                query.results(begin=begin)
+            spent = (time.perf_counter() - begun) / len(queries)
+            found.setdefault((count, policy, window), []).append(spent)
+    return {each: median(found[each][1:]) for each in cases}

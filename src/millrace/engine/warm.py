@@ -23,7 +23,7 @@ from millrace.engine.streams import StreamSpec
 from millrace.index.warm import warm_access_methods, warm_texts
 from millrace.kernels.containers import unpack_places
 from millrace.kernels.mapped import members_of_keys
-from millrace.kernels.sorted_keys import distinct
+from millrace.kernels.sorted_keys import ascends, distinct
 from millrace.operators.keys import read_only
 from millrace.plan.bind import bind_selection
 from millrace.plan.lifting import lift_constants
@@ -33,6 +33,7 @@ from millrace.schema import Schema
 from millrace.state.lookup import lookup
 from millrace.state.manifest import StoreSpec, StoreState
 from millrace.state.memory_root import MemoryRoot
+from millrace.state.merge import EPOCH
 from millrace.state.run import write_runs
 
 
@@ -80,7 +81,9 @@ def warm_reading() -> None:
     state = StoreState(StoreSpec(rows.schema)).with_run([pieces["warm"]], 0)
     found = lookup(root, state)
     chosen = found.blocks(key)
-    found.take(distinct(key), ("_key", "_time", "n", "set"))
+    found.take(distinct(np.array([1, 1], np.uint64)), ("_key", "_time", "n", "set"), shift=1)
+    answers = found.copied(found.spans(1), ("_key", "_time", "n", "set", EPOCH))
+    ascends(answers[EPOCH].to_numpy(), answers["_time"].to_numpy())
     sets = found.columns(("_key", "_key", "n", "_time", "set"), chosen)
     members_of_keys(sets.bases, found.sizes, chosen, key, 0)
 

@@ -6,6 +6,7 @@ copy in its page cache. Families are read only when a row has matched one of the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -72,8 +73,13 @@ class StoredFamily:
     @cached_property
     def columns_shown(self) -> frozenset[str]:
         """The columns of a row that an answer is made of."""
-        nodes = (node for each in self.selection.outputs for node in walk(each.value))
-        return frozenset(node.name for node in nodes if isinstance(node, Column))
+        return _columns_of(each.value for each in self.selection.outputs)
+
+    @cached_property
+    def columns_read(self) -> frozenset[str]:
+        """The columns of a row that say whether it is an answer, and which."""
+        condition = self.selection.condition
+        return self.columns_shown | _columns_of(() if condition is None else (condition,))
 
 
 class IndexRun:
@@ -198,6 +204,11 @@ class IndexRun:
         """Return the constants of a family, one row a query in the order of slots."""
         schema = pa.ipc.read_schema(self._file.section(f"schema/{family}"))
         return pa.ipc.read_record_batch(self._file.section(f"parameters/{family}"), schema)
+
+
+def _columns_of(expressions: Iterable[Expression]) -> frozenset[str]:
+    nodes = (node for each in expressions for node in walk(each))
+    return frozenset(node.name for node in nodes if isinstance(node, Column))
 
 
 def _parametric(output: Output) -> bool:

@@ -31,6 +31,8 @@ from millrace.kernels.sorted_keys import leap
 
 BIT = 0
 """The width of a truth, which has no bytes of its own."""
+_ANY = 1 << 40
+"""More values than a block has, where it does not matter how many they are."""
 
 
 def _pointer(_context, _address):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
@@ -180,34 +182,57 @@ def gather(bases: Hashes, widths: Ints, blocks: Ints, places: Ints, starts: Ints
     Row i stands in block `blocks[i]` at `places[i]`. `widths` are those of values in bytes; columns
     of width `BIT` are packed as they were.
     """
-    found = np.zeros(starts[-1], np.uint8)
+    found = np.empty(starts[-1], np.uint8)
+    ends = _ends(blocks)
     for column in range(len(widths)):
         into = np.uint64(found.ctypes.data + starts[column])
         if widths[column] == 8:
-            _copy_8(bases, column, blocks, places, into)
+            _copy_8(bases, column, blocks, ends, places, into)
         elif widths[column] == 4:
-            _copy_4(bases, column, blocks, places, into)
+            _copy_4(bases, column, blocks, ends, places, into)
         elif widths[column] == 2:
-            _copy_2(bases, column, blocks, places, into)
+            _copy_2(bases, column, blocks, ends, places, into)
         elif widths[column] == 1:
-            _copy_1(bases, column, blocks, places, into)
+            _copy_1(bases, column, blocks, ends, places, into)
         else:
             _copy_bits(bases, column, blocks, places, into)
     return found
 
 
-Copy: TypeAlias = Callable[[Hashes, int, Ints, Ints, np.uint64], None]
+@njit(cache=True, nogil=True)
+def _ends(blocks: Ints) -> Ints:
+    """Return where rows of one block that stand together end, each time they do."""
+    ends = np.empty(len(blocks), np.int64)
+    count = 0
+    for row in range(len(blocks)):
+        if row + 1 == len(blocks) or blocks[row + 1] != blocks[row]:
+            ends[count] = row + 1
+            count += 1
+    return ends[:count]
+
+
+Copy: TypeAlias = Callable[[Hashes, int, Ints, Ints, Ints, np.uint64], None]
 
 
 def _copying(number: type[np.unsignedinteger[Any]]) -> Copy:
     """Return a kernel that copies the numbers of rows to a column."""
 
     @njit(cache=True, nogil=True)
-    def copy(bases: Hashes, column: int, blocks: Ints, places: Ints, into: np.uint64) -> None:
+    def copy(
+        bases: Hashes, column: int, blocks: Ints, ends: Ints, places: Ints, into: np.uint64
+    ) -> None:
         copied = carray(pointer(into), len(places), number)
-        for row in range(len(places)):
-            values = carray(pointer(bases[blocks[row], column]), places[row] + 1, number)
-            copied[row] = values[places[row]]
+        if 4 * len(ends) > len(places):
+            for row in range(len(places)):
+                values = carray(pointer(bases[blocks[row], column]), _ANY, number)
+                copied[row] = values[np.uint64(places[row])]
+            return
+        first = 0
+        for end in ends:  # so that the address of a column is looked up once for many rows
+            values = carray(pointer(bases[blocks[first], column]), _ANY, number)
+            for row in range(first, end):
+                copied[row] = values[np.uint64(places[row])]
+            first = end
 
     return cast(Copy, copy)
 
@@ -218,8 +243,9 @@ _copy_2, _copy_1 = _copying(np.uint16), _copying(np.uint8)
 
 @njit(cache=True, nogil=True)
 def _copy_bits(bases: Hashes, column: int, blocks: Ints, places: Ints, into: np.uint64) -> None:
-    """Copy the bits of rows to a column of zeros."""
+    """Copy the bits of rows to a column."""
     copied = carray(pointer(into), (len(places) + 7) // 8, np.uint8)
+    copied[:] = 0
     for row in range(len(places)):
         source = bases[blocks[row], column]
         bit = np.int64(source & np.uint64(7)) + places[row]

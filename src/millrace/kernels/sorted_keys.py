@@ -18,6 +18,8 @@ def distinct(keys: Hashes) -> Hashes:
     >>> distinct(np.array([3, 1, 3], np.uint64)).tolist()
     [1, 3]
     """
+    if (keys[1:] > keys[:-1]).all():
+        return keys.copy()
     return _once(np.sort(keys))
 
 
@@ -140,3 +142,24 @@ def rows_due(keys: Hashes, times: Ints, begin: int, end: int) -> Ints:
             low += 1
         first = stop
     return found[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def ascends(first: Ints, second: Ints) -> bool:
+    """Say whether each row is before the next: by its first number, or else by its second."""
+    for row in range(1, len(first)):
+        if first[row] <= first[row - 1] and (
+            first[row] < first[row - 1] or second[row] <= second[row - 1]
+        ):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def descends(keys: Hashes, shift: int, times: Ints) -> bool:
+    """Say whether a row is before the one before: by its key without some bits, or by its time."""
+    for row in range(1, len(keys)):
+        high, before = keys[row] >> np.uint64(shift), keys[row - 1] >> np.uint64(shift)
+        if high < before or (high == before and times[row] < times[row - 1]):
+            return True
+    return False

@@ -19,10 +19,11 @@ from millrace.engine.stores import answer_store, store_specs_of, tells_queries_a
 from millrace.operators.select import Function
 from millrace.reading.asking import standing_ids
 from millrace.reading.found_anew import answers_found_anew
-from millrace.reading.gathered import Answers, gathered_answers
+from millrace.reading.gathered import Answers, gathered_answers, within_int64
 from millrace.reading.plans_anew import plan_answers
 from millrace.reading.room import Room, Wanted, certain_rows
 from millrace.reading.window import Instant, times_of
+from millrace.state.lookup import lookup
 from millrace.state.manifest import Manifest, Run, StoreState
 from millrace.state.merge import EPOCH, with_epoch
 from millrace.state.piece import Piece
@@ -85,7 +86,9 @@ def kept_answers(  # noqa: PLR0913  a window has as many words as in SQL
     parts: list[Answers] = []
     for whole in stretches(manifest, feed, first):
         each = whole._replace(stop=min(whole.stop, stop))
-        if each.policy == "eager":
+        if each.policy == "eager" and qid is not None and not (feed.stores_sets or wanted.last):
+            parts += stored_answers_of(root, manifest, feed, qid, each, wanted)
+        elif each.policy == "eager":
             tables += stored_answers(root, manifest, feed, qid, each, wanted)
         elif feed.plan is not None:
             parts += plan_answers(root, manifest, feed, qid, each, wanted, functions)
@@ -101,6 +104,32 @@ def kept_answers(  # noqa: PLR0913  a window has as many words as in SQL
     if not tables:
         return no_answers(feed, "rows")
     return shown(pa.concat_tables(tables), several=feed.shared)
+
+
+def stored_answers_of(
+    root: Root, manifest: Manifest, feed: FeedSpec, qid: int, stretch: Stretch, wanted: Wanted
+) -> Iterator[Answers]:
+    """Yield the answers of one query that are stored as rows; they stand together in each run."""
+    state = manifest.stores.get(answer_store(feed, "rows"))
+    if state is None:
+        return
+    begin, latest = within_int64(wanted.times)
+    found, mine = lookup(root, state), None
+    spans = found.spans(qid, begin=begin, latest=latest, first=stretch.first)
+    n_rows = spans.n_rows
+    if n_rows and (stretch.first or stretch.stop < LAST_EPOCH):
+        epochs = found.copied(spans, (EPOCH,))[EPOCH].to_numpy()
+        mine = (epochs >= stretch.first) & (epochs < stretch.stop)
+        n_rows = int(np.count_nonzero(mine))
+    wanted.room.require_rows(n_rows)
+    if not n_rows:
+        return
+    columns = found.copied(spans, (*state.schema.names, EPOCH))
+    if mine is not None and n_rows < mine.size:
+        columns = {name: each.filter(pa.array(mine)) for name, each in columns.items()}
+    limited = wanted.room.n_bytes is not None
+    wanted.room.hold(n_rows, sum(each.nbytes for each in columns.values()) if limited else 0)
+    yield columns
 
 
 def stored_answers(

@@ -34,7 +34,8 @@ class Asking:
 
     `parameters` has a row for each, if what they show depends on their constants or these were
     wanted; else it is None. `alike` is the same for queries that show the same of a row, and
-    `columns` are those of a row that they need for it.
+    `columns` are those of a row that they need for it, and if constants were wanted, to match it.
+    What they show `differs` if it depends on their constants.
     """
 
     feed: str
@@ -43,6 +44,7 @@ class Asking:
     parameters: pa.RecordBatch | None
     alike: str
     columns: frozenset[str]
+    differs: bool
 
 
 def asking(
@@ -65,19 +67,23 @@ def asking(
                 alike = f"{run.name} {family}"
             if constants or stored.outputs_differ:
                 parameters = run.parameters(family).take(pa.array(run.places(mine)))
-            shown, columns = stored.selection, stored.columns_shown
-            yield Asking(stored.feed, shown, run.qids[mine], parameters, alike, columns)
+            columns = stored.columns_read if constants else stored.columns_shown
+            shown, differs = stored.selection, stored.outputs_differ
+            yield Asking(stored.feed, shown, run.qids[mine], parameters, alike, columns, differs)
 
 
-def asking_one(root: Root, manifest: Manifest, feed: FeedSpec, qid: int) -> tuple[Asking, ...]:
+def asking_one(
+    root: Root, manifest: Manifest, feed: FeedSpec, qid: int, *, constants: bool = False
+) -> tuple[Asking, ...]:
     """Return what one query asks, nothing if it does not stand; remembered for the next time."""
     known = _standing(root, manifest, feed.stream).asked
-    found = known.get(qid)
+    found = known.get((qid, constants))
     if found is None:
-        found = tuple(asking(root, manifest, feed, np.array([qid], np.uint64)))
+        qids = np.array([qid], np.uint64)
+        found = tuple(asking(root, manifest, feed, qids, constants=constants))
         if len(known) >= MOST_ASKED:
             known.clear()
-        known[qid] = found
+        known[qid, constants] = found
     return found
 
 
@@ -95,10 +101,10 @@ def standing(root: Root, manifest: Manifest, stream: str) -> list[Source]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Standing:
-    """The queries over a stream, and what some of them ask, by their ids."""
+    """The queries over a stream, and what some of them ask, by their ids, with constants or not."""
 
     sources: list[Source]
-    asked: dict[int, tuple[Asking, ...]]
+    asked: dict[tuple[int, bool], tuple[Asking, ...]]
 
 
 def _standing(root: Root, manifest: Manifest, stream: str) -> _Standing:

@@ -1,8 +1,8 @@
 """Answers of queries for which nothing is stored: the rows that were seen are asked again.
 
 A row is an answer of a query that stood when it came. A few queries are evaluated one by one over
-whole batches; many at once by the index that epochs use. What a query asks is what it asks now, and
-that it was paused for a while is not remembered.
+whole batches, of which the columns that they name are read; many at once by the index that epochs
+use. What a query asks is what it asks now, and that it was paused for a while is not remembered.
 
 Cost: all rows within the window are read for each reading, whatever is found.
 """
@@ -13,15 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millrace.engine.feeds import FeedSpec
-from millrace.engine.policies import Stretch
+from millrace.engine.policies import LAST_EPOCH, Stretch
 from millrace.engine.stores import ASKED
 from millrace.index.match import Matcher, Source
 from millrace.index.pieces import pieces
 from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.operators.select import Function, matching
-from millrace.reading.asking import Asking, asking, standing
+from millrace.reading.asking import Asking, asking, asking_one, standing
 from millrace.reading.gathered import (
     Answers,
     about_history,
@@ -52,14 +53,16 @@ def answers_found_anew(
     what is older than those is let go on the way.
     """
     few, newest = qids is not None and qids.size <= ONE_BY_ONE, Newest(wanted.last)
-    asked = list(asking(root, manifest, feed, qids, constants=few))
+    asked: Sequence[Asking]
+    if qids is not None and qids.size == 1:
+        asked = asking_one(root, manifest, feed, int(qids[0]), constants=True)
+    else:
+        asked = list(asking(root, manifest, feed, qids, constants=few))
     sources = () if few else standing(root, manifest, feed.stream)
     last = bool(wanted.last)
-    for part in rows_between(root, manifest, feed, wanted.times, newest_first=last):
-        kept = ~about_history(part)  # which is there for others
-        epochs = epochs_of(part)
-        kept &= (epochs >= stretch.first) & (epochs < stretch.stop)
-        rows = part.filter(pa.array(kept))
+    needed = sorted(frozenset().union(*(each.columns for each in asked))) if few else None
+    for part in rows_between(root, manifest, feed, wanted.times, needed, newest_first=last):
+        rows = part.filter(pa.array(_kept(part, stretch)))
         found = (
             _one_by_one(asked, rows, functions or {})
             if few
@@ -71,6 +74,15 @@ def answers_found_anew(
                 yield answered(feed, each, owners[late], one_batch(mine.filter(late)), functions)
             else:
                 yield answered(feed, each, owners, one_batch(wanted.room.take(mine)), functions)
+
+
+def _kept(rows: pa.Table, stretch: Stretch) -> Bools:
+    """Say which rows are of some epochs, and not about history, which is there for others."""
+    kept = ~about_history(rows)
+    if stretch.first or stretch.stop < LAST_EPOCH:
+        epochs = epochs_of(rows)
+        kept &= (epochs >= stretch.first) & (epochs < stretch.stop)
+    return kept
 
 
 class Newest:
@@ -132,7 +144,8 @@ def _matching(
     constants = {at: column[nth] for at, column in enumerate(asked.parameters.columns)}
     kept = []
     for batch in rows.to_batches():
-        found = batch.take(matching(asked.selection, batch, functions, constants))
+        places = matching(asked.selection, batch, functions, constants)
+        found = pc.take(batch, places, boundscheck=False)
         stood = found.column(ASKED).to_numpy() > asked.qids[nth]
         kept.append(found if stood.all() else found.filter(pa.array(stood)))
     return pa.Table.from_batches(kept, rows.schema)

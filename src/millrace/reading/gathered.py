@@ -11,7 +11,7 @@ Cost: about 0.1 ms for a query, whatever the runs of the two stores, and less th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -27,7 +27,7 @@ from millrace.engine.row_ids import (
     query_of_key,
     task_of_row,
 )
-from millrace.engine.stores import BACKFILL
+from millrace.engine.stores import ASKED, BACKFILL
 from millrace.errors import StoreError
 from millrace.kernels.arrays import Bools, Hashes, Ints
 from millrace.kernels.mapped import count_of_keys, members_of_keys
@@ -133,7 +133,7 @@ def _bounded(
     left = wanted.room.rows_left
     if left is None or found is None or seen is None:
         return None
-    within = replace(wanted, times=_within_int64(wanted.times))
+    within = replace(wanted, times=within_int64(wanted.times))
     sets = _sets(root, found, qids, stretch.first, wanted.times)
     if count_of_keys(*sets) <= left:
         return None
@@ -183,7 +183,7 @@ def answered(
     functions: Mapping[str, Function] | None,
 ) -> Answers:
     """Compute what queries show of rows, row i for query `qids[i]`."""
-    parameters = asked.parameters
+    parameters = asked.parameters if asked.differs else None
     if parameters is not None:
         parameters = parameters.take(pa.array(np.searchsorted(asked.qids, qids)))
     try:
@@ -207,15 +207,25 @@ def answered(
 
 
 def rows_between(
-    root: Root, manifest: Manifest, feed: FeedSpec, times: Range, *, newest_first: bool = False
+    root: Root,
+    manifest: Manifest,
+    feed: FeedSpec,
+    times: Range,
+    columns: Sequence[str] | None = None,
+    *,
+    newest_first: bool = False,
 ) -> Iterator[pa.Table]:
-    """Yield all rows of a feed's stream that were seen in some times, in bounded parts."""
+    """Yield all rows of a feed's stream that were seen in some times, in bounded parts.
+
+    All columns are read, or some and those that every kept row has.
+    """
+    names = None if columns is None else (*_LEADING, ASKED, *columns)
     store = _store(manifest, feed, "seen")
     runs = () if store is None else store.runs
     some: list[pa.Table] = []
     for piece in (piece for run in runs[:: -1 if newest_first else 1] for piece in run.pieces):
         if piece.min_time < times[1] and piece.max_time >= times[0]:
-            some.append(read_piece(root, piece, times=times))
+            some.append(read_piece(root, piece, times=times, columns=names))
         if sum(each.num_rows for each in some) >= ROWS_AT_ONCE:
             yield pa.concat_tables(some)
             some = []
@@ -253,7 +263,7 @@ def _sets(
     """Return where the sets of queries may stand, as kernels take them."""
     keys = key_of_query(qids)
     keys.sort()
-    begin, _ = _within_int64(times)
+    begin, _ = within_int64(times)
     found = lookup(root, store)
     chosen = found.blocks(keys, begin=begin, first=first)
     return found.columns(_SETS, chosen).bases, found.sizes, chosen, keys, begin
@@ -274,12 +284,12 @@ def _rows(
     """
     store = _store(manifest, feed, "seen")
     assert store is not None, "there are sets of its rows"
-    begin, latest = _within_int64(times)
+    begin, latest = within_int64(times)
     names = columns or tuple(store.schema.names)
     return lookup(root, store).take(ids, names, begin=begin, latest=latest, shift=shift)
 
 
-def _within_int64(times: Range) -> Range:
+def within_int64(times: Range) -> Range:
     """Return the first and the last time of a half-open range, as far as there are such times."""
     return min(max(times[0], FIRST_TIME), LAST_TIME), min(max(times[1] - 1, FIRST_TIME), LAST_TIME)
 

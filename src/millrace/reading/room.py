@@ -59,9 +59,14 @@ class Room:
 
     def take(self, table: Rows) -> Rows:
         """Hold what was read, and refuse it if that is too much, or has taken too long."""
-        self.require_rows(table.num_rows)
-        self.n_rows += table.num_rows
-        self.held_bytes += table.nbytes
+        self.hold(table.num_rows, 0 if self.n_bytes is None else table.nbytes)
+        return table
+
+    def hold(self, n_rows: int, n_bytes: int) -> None:
+        """Hold so much; bytes, which take long to count, count only if they are limited."""
+        self.require_rows(n_rows)
+        self.n_rows += n_rows
+        self.held_bytes += n_bytes
         if self.n_bytes is not None and self.held_bytes > self.n_bytes:
             raise ReadLimitError(
                 "the query reads too much",
@@ -70,7 +75,6 @@ class Room:
                 hint=LESS,
             )
         self.require_time()
-        return table
 
     def require_time(self) -> None:
         """Refuse to go on when the time is over."""

@@ -6,8 +6,8 @@
 A task packs all its runs into one file; the driver packs small runs into the commit itself.
 Reading takes a piece (the live slice that a manifest names) and optional ranges of keys and
 times. Blocks that the fences rule out are neither read nor verified, a key range is cut by
-binary search without copying, and only a block that a time range divides is copied, and columns
-that are stored narrow (`narrow`).
+binary search without copying, and only a block is copied in which rows within a time range do not
+stand together, and columns that are stored narrow (`narrow`).
 
 Cost, on our busy two-core machine: 10 MB are packed in 1.2 ms and written durably in 17 to
 36; their first reading, which verifies, takes 1 ms, and a later one points into the map.
@@ -224,7 +224,11 @@ def _within(batch: pa.RecordBatch, times: Range, low: int, high: int) -> pa.Reco
     if times[0] <= low and high < times[1]:
         return batch
     column = batch.column(1).to_numpy()
-    return batch.filter(pa.array((column >= times[0]) & (column < times[1])))
+    inside = (column >= times[0]) & (column < times[1])
+    first, count = int(inside.argmax()), int(np.count_nonzero(inside))
+    if inside[first : first + count].all():  # as in rows that are in the order in which they came
+        return batch.slice(first, count)
+    return batch.filter(pa.array(inside))
 
 
 def _piece(file: str, name: str, table: pa.Table, n_bytes: int) -> Piece:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from millrace.state import run as runs
 from millrace.state import run_file, run_layout
-from millrace.state.lookup import go_on, lookup
+from millrace.state.lookup import MOST_IDLE, Lookup, go_on, lookup
 from millrace.state.manifest import StoreSpec, StoreState
 from millrace.state.memory_root import MemoryRoot
 from millrace.state.names import MissingError
+from millrace.state.root import Root
 from millrace.state.store import scan
 from millrace.testing.configurations import replaced
 
@@ -91,6 +92,90 @@ def test_rows_of_keys_are_found_in_all_runs(
     assert sorted(by_time.to_pylist(), key=repr) == sorted(taken.to_pylist(), key=repr)
     order = [(row["_key"] >> 2, row["_time"]) for row in by_time.to_pylist()]
     assert order == sorted(order)
+
+
+ANSWERS = pa.schema(
+    [
+        *list(SCHEMA)[:2],
+        ("n", pa.int32()),
+        ("truth", pa.bool_()),
+        ("hole", pa.int32()),
+        ("text", pa.string()),
+        ("unsaid", pa.string()),
+        ("list", pa.list_(pa.int64())),
+    ]
+)
+ANSWERED = st.lists(st.tuples(st.integers(0, 5), TIMES), min_size=1, max_size=12)
+
+
+@given(st.lists(st.tuples(ANSWERED, st.booleans()), max_size=5), st.integers(0, 6), st.data())
+def test_all_rows_of_a_key_are_copied_with_their_epochs(
+    held: list[tuple[list[tuple[int, int]], bool]], key: int, data: st.DataObject
+) -> None:
+    root, state, expected = MemoryRoot(), StoreState(StoreSpec(ANSWERS, queue=True)), []
+    begin, latest = data.draw(TIMES), data.draw(TIMES | st.just((1 << 63) - 1))
+    first = data.draw(st.integers(0, 4))
+    for epoch, (rows, merged) in enumerate(held):
+        stored = [
+            (
+                *each,
+                at,
+                at % 3 == 0,
+                None if at % 5 == 4 else at,
+                str(at),
+                None if at % 7 == 6 else "x" * at,
+                [at] * (at % 3),
+            )
+            for at, each in enumerate(sorted(rows))
+        ]
+        columns = [list(each) for each in zip(*stored, strict=True)]
+        table, epochs = pa.table(columns, schema=ANSWERS), [epoch] * len(stored)
+        if merged:
+            epochs = [epoch - at % 2 for at in range(len(stored))]
+            table = table.append_column("_epoch", pa.array(epochs, pa.int64()))
+        with replaced([(run_layout, "BLOCK_ROWS", 4), (run_file, "BLOCK_ROWS", 4)]):
+            pieces = runs.write_runs(root, {"r": table}, epoch=epoch, buckets=(0, 1))
+        state = state.with_run([pieces["r"]], epoch)
+        if epoch >= first:
+            told = zip(stored, epochs, strict=True)
+            expected += [
+                (*row, own) for row, own in told if row[0] == key and begin <= row[1] <= latest
+            ]
+
+    asked = lookup(root, state)
+    names = (*ANSWERS.names, "_epoch")
+    spans = asked.spans(key, begin=begin, latest=latest, first=first)
+
+    assert spans.n_rows == len(expected)
+    if expected:
+        copied = asked.copied(spans, names)
+        found = zip(*(copied[name].to_pylist() for name in names), strict=True)
+        assert list(found) == expected
+        assert [each.type for each in copied.values()][:-1] == ANSWERS.types
+
+
+def test_a_store_that_nobody_asks_for_long_is_not_looked_into_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    root, made = MemoryRoot(), list[StoreState]()
+
+    class Watched(Lookup):
+        def __init__(self, root: Root, state: StoreState) -> None:
+            made.append(state)
+            super().__init__(root, state)
+
+    monkeypatch.setattr("millrace.state.lookup.Lookup", Watched)
+    states = [stored(root, [[1]])]
+    lookup(root, states[0])
+    for epoch in range(1, MOST_IDLE + 5):
+        states.append(states[-1].with_run(states[0].runs[0].pieces, epoch))
+        go_on(root, {"s": states[-2]}, {"s": states[-1]})
+
+    assert made == states[: MOST_IDLE + 1]
+    lookup(root, states[-1])
+    states.append(states[-1].with_run(states[0].runs[0].pieces, epoch + 1))
+    go_on(root, {"s": states[-2]}, {"s": states[-1]})
+    assert made[-2:] == states[-2:]
 
 
 def test_a_piece_that_was_cut_shows_only_what_is_left() -> None:
