@@ -15,7 +15,9 @@ measured apart:
     delivered   a row for each query, handed to a sink in memory, by all alike
 
 The selections of PullUp are an index over the constants; what it spends in the engine is the one
-join. All are asserted to deliver as many rows.
+join, whose rows a sink in memory hands it epoch by epoch: it reads none twice, as little as ours
+does. What is delivered has the same columns, the same order, and a sink of the same kind, which
+keeps an epoch of it. All are asserted to deliver as many rows.
 """
 
 from __future__ import annotations
@@ -31,7 +33,6 @@ from statistics import median
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bench.drawing import Drawing, draw, verdict
 from bench.report import Figure, progress
@@ -46,10 +47,8 @@ JOINED = (
     "SELECT ISTREAM(s.symbol, s.price, a.body, s.ts AS quoted, a.ts AS written) "
     "FROM articles [RANGE 1 HOUR] a, stocks [RANGE 1 HOUR] s WHERE s.symbol = a.symbol"
 )
-COLUMNS = ("symbol", "price", "body", "quoted", "written")
 N_STOCKS, ROUNDS, APART = 2_250, 9, 10_000_000
 COUNTS = (1, 10, 50, 100, 200)
-KEPT = 250_000  # rows of the one join: those of an epoch, and more
 
 
 @contextmanager
@@ -201,13 +200,13 @@ def stocks(folder: Path) -> list[Figure]:
     lines: dict[str, dict[int, float]] = {}
     for count in COUNTS:
         limits = np.arange(count) * (100 / count)  # together they take every quote
-        template, pull_up = template_of(limits), PullUp(limits)
+        template, pulled = template_of(limits), (PullUp(limits), PullUp(limits))
         apart = Settings(families="never")
         contestants = {
             "ours, delivered": Contestant(template, delivered=True),
             "ours, identified": Contestant(template),
-            "PullUp, delivered": Contestant(one_join, pull_up.deliver),
-            "PullUp, identified": Contestant(one_join, pull_up.identify),
+            "PullUp, delivered": Contestant(pulled[0].declare, pulled[0].deliver),
+            "PullUp, identified": Contestant(pulled[1].declare, pulled[1].identify),
             "PushDown, delivered": Contestant(
                 one_each(limits), delivered=True, settings=apart, rounds=1
             ),
@@ -268,11 +267,6 @@ def template_of(limits: np.ndarray) -> Callable[[Session], object]:
     return lambda session: session.template("asked", text, x="double").insert({"x": limits})
 
 
-def one_join(session: Session) -> object:
-    """Declare the join of all rows."""
-    return session.query(JOINED, name="joined", keep=KEPT)
-
-
 def one_each(limits: np.ndarray) -> Callable[[Session], object]:
     """Declare a query for each limit."""
 
@@ -283,35 +277,60 @@ def one_each(limits: np.ndarray) -> Callable[[Session], object]:
     return declare
 
 
-class PullUp:
+class Newest(MemorySink):
+    """Holds what was told in the newest epoch."""
+
+    table_of_epoch: pa.Table
+
+    def take(self, query: str, epoch: int, table: pa.Table) -> None:
+        """Hold the rows instead of others."""
+        super().take(query, epoch, table)
+        self.table_of_epoch = table
+
+
+class OneJoin:
+    """One standing join of all rows, a sink for what it tells, and one for answers of queries."""
+
+    def __init__(self) -> None:
+        self._sink, self._told = Newest(last=1), MemorySink(last=1)
+
+    def declare(self, session: Session) -> None:
+        """Declare the join."""
+        session.sink(self._sink)
+        session.query(JOINED, name="joined")
+
+    def newest(self, session: Session) -> pa.Table:
+        """Return what the join has told in the newest epoch."""
+        session.engine.delivery.pump()
+        return self._sink.table_of_epoch
+
+    def tell(self, told: pa.Table, rows: np.ndarray, queries: np.ndarray) -> int:
+        """Hand a sink rows with the queries that they are of; return how many."""
+        place = told.column_names.index("_time")
+        answers = told.take(pa.array(rows)).add_column(place, "_query", pa.array(queries))
+        self._told.take("asked", 0, answers)
+        self._told.fulfil(())
+        return len(answers)
+
+
+class PullUp(OneJoin):
     """Selects what a join has told for all queries at once."""
 
     def __init__(self, limits: np.ndarray) -> None:
+        super().__init__()
         self._limits = np.sort(limits)
 
     def identify(self, session: Session) -> int:
         """Find the queries of each row of the newest epoch by its price."""
-        return len(self._pairs(newest_of(session))[0])
+        return len(self._pairs(self.newest(session))[0])
 
     def deliver(self, session: Session) -> int:
         """Make a row for each query."""
-        newest = newest_of(session)
-        return len(answers(newest, *self._pairs(newest)))
+        newest = self.newest(session)
+        return self.tell(newest, *self._pairs(newest))
 
     def _pairs(self, newest: pa.Table) -> tuple[np.ndarray, np.ndarray]:
         counts = np.searchsorted(self._limits, newest["price"].to_numpy(), side="left")
         rows = np.repeat(np.arange(len(counts)), counts)
         starts = np.repeat(np.cumsum(counts) - counts, counts)
         return rows, np.arange(len(rows)) - starts
-
-
-def newest_of(session: Session) -> pa.Table:
-    """Return what the one join has told in the newest epoch."""
-    told = session.standing("joined").results()  # type: ignore[union-attr]
-    quoted = told["quoted"].cast(pa.int64())
-    return told.filter(pc.greater(quoted, pc.subtract(pc.max(quoted), APART // 2)))
-
-
-def answers(told: pa.Table, rows: np.ndarray, queries: np.ndarray) -> pa.Table:
-    """Return rows with the queries that they are of."""
-    return told.select(COLUMNS).take(pa.array(rows)).append_column("query", pa.array(queries))

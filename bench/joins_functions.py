@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.drawing import Drawing, draw, verdict
-from bench.joins_cacq import JOINED, Contestant, answers, newest_of, one_join, timed
+from bench.joins_cacq import JOINED, Contestant, OneJoin, timed
 from bench.joins_timing import fitted
 from bench.report import Figure, progress
 from millrace.session import Session
@@ -41,7 +41,7 @@ def functions(folder: Path) -> list[Figure]:
         }
         if each < ARTICLES_EACH[-1]:
             rounds = 3 if each == 1 else 1
-            contestants["PullUp"] = Contestant(one_join, dear_pull_up, rounds=rounds, warm=False)
+            contestants["PullUp"] = dear_pull_up(rounds)
         found = timed(contestants, n_symbols=N_QUOTES, each=each)
         for name, took in found.items():
             lines[name][each] = took.seconds
@@ -107,20 +107,30 @@ def dear_template(session: Session) -> object:
     return session.template("asked", text, spin="double").insert({"spin": spins()})
 
 
-def dear_pull_up(session: Session) -> int:
-    """Call the function of each query for each pair, and make a row for each query."""
-    newest = newest_of(session).combine_chunks()
-    rows = np.repeat(np.arange(len(newest)), N_DEAR)
-    queries = np.tile(np.arange(N_DEAR), len(newest))
-    prices = newest["price"].combine_chunks().take(pa.array(rows))
-    true = dear(prices, pa.array(spins()[queries])).to_numpy(zero_copy_only=False)
-    return len(answers(newest, rows[true], queries[true]))
+class DearPullUp(OneJoin):
+    """Calls the function of each query for each pair that a join has told."""
+
+    def deliver(self, session: Session) -> int:
+        """Make a row for each query."""
+        newest = self.newest(session).combine_chunks()
+        rows = np.repeat(np.arange(len(newest)), N_DEAR)
+        queries = np.tile(np.arange(N_DEAR), len(newest))
+        prices = newest["price"].combine_chunks().take(pa.array(rows))
+        true = dear(prices, pa.array(spins()[queries])).to_numpy(zero_copy_only=False)
+        return self.tell(newest, rows[true], queries[true])
+
+
+def dear_pull_up(rounds: int) -> Contestant:
+    """Return the contestant that joins first."""
+    pulled = DearPullUp()
+    return Contestant(pulled.declare, pulled.deliver, rounds=rounds, warm=False)
 
 
 def extrapolated(each: int) -> tuple[float, str]:
     """Measure PullUp with few quotes, and tell what all of them would take."""
-    few = Contestant(one_join, dear_pull_up, rounds=1, warm=False)
-    spent = [timed({"": few}, n_symbols=count, each=each)[""].seconds for count in FEWER]
+    spent = [
+        timed({"": dear_pull_up(1)}, n_symbols=count, each=each)[""].seconds for count in FEWER
+    ]
     whole, fit = fitted(FEWER, spent, N_QUOTES, "quote")
     fit = f"PullUp, {each} articles, {fit}"
     progress("functions", fit)

@@ -17,10 +17,13 @@ from bench.joins_timing import LABELS
 from bench.report import Figure, progress
 from millrace.kernels.arrays import Floats
 from millrace.sharing.costs import fit_prices
-from millrace.sharing.select.calibration import Measured, measure
+from millrace.sharing.measuring import Runs, tried
+from millrace.sharing.select.calibration import random_trials
+from millrace.sharing.select.prices import PRICES
 from millrace.sharing.select.strategies import BUILDS
 
 N_TRIALS, N_HELD_OUT, N_DRAWN = 60, 30, 200
+PATIENCE = 120.0  # seconds of the processor that all trials may take
 NARROW = 0.2
 """Of a price: how far from it the ends of a narrow interval are at most."""
 
@@ -38,8 +41,8 @@ WORK = {
 
 def prices(folder: Path) -> list[Figure]:
     """Table II: prices, their intervals of 95 %, and how far off they are for other runs."""
-    fitted = measure(BUILDS, np.random.default_rng(7), N_TRIALS)
-    others = measure(BUILDS, np.random.default_rng(8), N_HELD_OUT)
+    fitted = tried(random_trials(BUILDS, N_TRIALS, seed=7), PRICES, PATIENCE)
+    others = tried(random_trials(BUILDS, N_HELD_OUT, seed=8), PRICES, PATIENCE)
     rows, errors, wide, n_prices = [], {}, 0, 0
     for name, runs in fitted.items():
         found, low, high = _fit(runs)
@@ -82,9 +85,9 @@ def _ns(price: float) -> str:
     return f"{price:,.0f}" if price >= 100 else f"{price:.3g}"
 
 
-def _fit(runs: Measured) -> tuple[Floats, Floats, Floats]:
+def _fit(runs: Runs) -> tuple[Floats, Floats, Floats]:
     """Return prices, and the ends of their intervals of 95 %."""
-    amounts, took = np.array(runs.amounts), np.array(runs.ns)
+    amounts, took = np.array(runs.amounts), np.array(runs.took)
     random = np.random.default_rng(2)
     drawn = [random.integers(0, took.size, took.size) for _ in range(N_DRAWN)]
     again = np.array([fit_prices(amounts[some], took[some]) for some in drawn])
@@ -92,7 +95,7 @@ def _fit(runs: Measured) -> tuple[Floats, Floats, Floats]:
     return fit_prices(amounts, took), low, high
 
 
-def _error(found: Floats, runs: Measured) -> float:
+def _error(found: Floats, runs: Runs) -> float:
     """Return by which part of what runs took the prices are off, in the middle."""
-    took = np.array(runs.ns)
+    took = np.array(runs.took)
     return float(np.median(np.abs(np.array(runs.amounts) @ found - took) / took))

@@ -46,7 +46,7 @@ class Heard:
             ids, bounds = unpacked(whose)
         else:
             ids, bounds = whose.to_numpy(), None
-        every = cls(rows, told.times, ids.astype(np.uint64), bounds)
+        every = cls(rows, told.times, ids.view(np.uint64), bounds)
         unheard = np.isin(ids, silent)
         return every.where(np.flatnonzero(~unheard)) if unheard.any() else every
 

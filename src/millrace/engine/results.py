@@ -128,8 +128,10 @@ def of_each_query(stored: pa.Table, qid: int | None = None) -> pa.Table:
 
     They are put in order before: those of different instants need not be compared afterwards.
     """
-    order = np.lexsort([stored.column(each).to_numpy() for each in ("_time", EPOCH)])
-    return expanded(stored.take(pa.array(order)), "_key", qid)
+    epochs, times = (stored.column(each).to_numpy() for each in (EPOCH, "_time"))
+    if not in_order([epochs, times]):
+        stored = stored.take(pa.array(np.lexsort([times, epochs])))
+    return expanded(stored, "_key", qid)
 
 
 def n_told(stored: pa.Table) -> int:

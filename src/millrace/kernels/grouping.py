@@ -137,6 +137,17 @@ def firsts_of(numbers: Ints) -> Bools:
 
 
 @njit(cache=True, nogil=True)
+def ascend(numbers: Ints, times: Ints) -> bool:
+    """Say whether each row is before the next, by its number and then by time."""
+    for row in range(1, len(numbers)):
+        if numbers[row] < numbers[row - 1]:
+            return False
+        if numbers[row] == numbers[row - 1] and times[row] <= times[row - 1]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
 def order_by(numbers: Ints, times: Ints, n_numbers: int) -> Ints:  # noqa: C901  one sort
     """Return the order of rows by their number and then by time; equal ones stay as they are.
 

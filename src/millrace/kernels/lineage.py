@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from millrace.kernels.arrays import Bits, Bools, Ints
+from millrace.kernels.box_bits import count_ones, lowest_one
 
 WORD = 64
 
@@ -69,27 +70,25 @@ def alive(bits: Bits) -> Bools:
 
 @njit(cache=True, nogil=True)
 def listed(bits: Bits) -> tuple[Ints, Ints]:
-    """Return all rows and queries for which they live."""
-    total = 0
-    for word in range(bits.shape[0]):
-        for row in range(bits.shape[1]):
-            left = bits[word, row]
+    """Return all rows and queries for which they live, by row and then by query."""
+    n_words, n_rows = bits.shape
+    begins = np.zeros(n_rows + 1, np.int64)
+    for word in range(n_words):
+        for row in range(n_rows):
+            begins[row + 1] += count_ones(bits[word, row])
+    for row in range(n_rows):
+        begins[row + 1] += begins[row]
+    rows, queries = np.empty(begins[-1], np.int64), np.empty(begins[-1], np.int64)
+    for row in range(n_rows):
+        rows[begins[row] : begins[row + 1]] = row
+    for word in range(n_words):
+        for row in range(n_rows):
+            left, at = bits[word, row], begins[row]
             while left:
+                queries[at] = word * WORD + lowest_one(left)
                 left &= left - np.uint64(1)
-                total += 1
-    rows, queries = np.empty(total, np.int64), np.empty(total, np.int64)
-    at = 0
-    for word in range(bits.shape[0]):
-        for row in range(bits.shape[1]):
-            left = bits[word, row]
-            query = word * WORD
-            while left:
-                if left & np.uint64(1):
-                    rows[at] = row
-                    queries[at] = query
-                    at += 1
-                left >>= np.uint64(1)
-                query += 1
+                at += 1
+            begins[row] = at
     return rows, queries
 
 

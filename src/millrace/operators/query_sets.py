@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.kernels.arrays import Hashes, Ints
-from millrace.kernels.grouping import order_by
+from millrace.kernels.grouping import ascend, firsts_of, order_by
 
 SETS = "_queries"
 """The column that holds them."""
@@ -22,8 +22,9 @@ ID_BYTES = 8
 
 def packed(ids: Ints | Hashes, bounds: Ints) -> pa.Array:
     """Return sets as a column."""
+    assert ids.itemsize == ID_BYTES, "ids are as wide as they are stored"
     offsets = pa.py_buffer((bounds * ID_BYTES).astype(np.int32))
-    data = pa.py_buffer(np.ascontiguousarray(ids, np.int64))
+    data = pa.py_buffer(np.ascontiguousarray(ids).view(np.int64))
     return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, offsets, data])
 
 
@@ -49,14 +50,14 @@ def rows_of_ids(bounds: Ints) -> Ints:
 
 def expanded(rows: pa.Table, key: str, query: int | None = None) -> pa.Table:
     """Return a row for each id in the sets of rows, or for one query; the id becomes `key`."""
-    ids, bounds = unpacked(rows.column(SETS).combine_chunks())
+    place = rows.column_names.index(key)
+    sets, rows = rows.column(SETS), rows.drop_columns([key, SETS])
+    ids, bounds = unpacked(sets.chunk(0) if sets.num_chunks == 1 else sets.combine_chunks())
     at = rows_of_ids(bounds)
     if query is not None:
         mine = np.flatnonzero(ids == query)
         ids, at = ids[mine], at[mine]
-    found = rows.drop_columns([SETS]).take(pa.array(at))
-    place = found.column_names.index(key)
-    return found.set_column(place, key, pa.array(ids.astype(np.uint64)))
+    return rows.take(pa.array(at)).add_column(place, key, pa.array(ids.view(np.uint64)))
 
 
 def grouped(rows: Ints, ids: Ints, n_rows: int) -> tuple[Ints, Ints, Ints]:
@@ -68,10 +69,13 @@ def grouped(rows: Ints, ids: Ints, n_rows: int) -> tuple[Ints, Ints, Ints]:
     >>> [each.tolist() for each in grouped(np.array([1, 0, 1, 1]), np.array([5, 5, 3, 5]), 2)]
     [[0, 1, 1], [5, 3, 5, 5], [0, 1, 3, 4]]
     """
-    order = order_by(rows, ids, n_rows)
-    rows, ids = rows[order], ids[order]
     if not len(rows):
         return rows, ids, np.zeros(1, np.int64)
+    if ascend(rows, ids):  # as lineage gives them
+        firsts = np.flatnonzero(firsts_of(rows))
+        return rows[firsts], ids, np.append(firsts, len(ids))
+    order = order_by(rows, ids, n_rows)
+    rows, ids = rows[order], ids[order]
     copies = _copies(rows, ids)
     if copies.any():
         order = np.lexsort((ids, copies, rows))

@@ -30,6 +30,30 @@ class Trial(NamedTuple):
     do: Callable[[], object]
 
 
+class Runs(NamedTuple):
+    """What one way of working did in some trials, and what each took, in ns."""
+
+    amounts: list[Floats]
+    took: list[float]
+
+
+def tried(
+    trials: Iterable[Trial], known: Mapping[str, Prices], seconds: float = MOST_SECONDS
+) -> dict[str, Runs]:
+    """Do what there is to do, and return what it took in each way."""
+    runs = {name: Runs([], []) for name in known}
+    left = seconds * 1e9  # without what kernels take to be compiled, the first time
+    for trial in trials:
+        if trial.work @ np.asarray(known[trial.way]) <= MOST_NS:
+            amounts, took = runs[trial.way]
+            amounts.append(trial.work)
+            took.append(max(_quickest(trial.do), LEAST_NS))
+            left -= TIMES * took[-1]
+        if left < 0:
+            break
+    return runs
+
+
 def measured(
     trials: Iterable[Trial], known: Mapping[str, Prices], seconds: float = MOST_SECONDS
 ) -> dict[str, Prices]:
@@ -37,19 +61,10 @@ def measured(
 
     What is not tried at all keeps the price that is known.
     """
-    amounts: dict[str, list[Floats]] = {name: [] for name in known}
-    took: dict[str, list[float]] = {name: [] for name in known}
-    left = seconds * 1e9  # without what kernels take to be compiled, the first time
-    for trial in trials:
-        if trial.work @ np.asarray(known[trial.way]) <= MOST_NS:
-            amounts[trial.way].append(trial.work)
-            took[trial.way].append(max(_quickest(trial.do), LEAST_NS))
-            left -= TIMES * took[trial.way][-1]
-        if left < 0:
-            break
+    runs = tried(trials, known, seconds)
     return {
-        name: tuple(fit_prices(np.array(amounts[name]), np.array(took[name])).tolist())
-        if len(took[name]) >= len(prices)
+        name: tuple(fit_prices(np.array(runs[name].amounts), np.array(runs[name].took)).tolist())
+        if len(runs[name].took) >= len(prices)
         else prices
         for name, prices in known.items()
     }

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from millrace.operators.query_sets import SETS, expanded, grouped, packed, rows_of_ids, unpacked
 
-PAIRS = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 6)), max_size=30)
+ANY = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 6)), max_size=30)
+PAIRS = ANY | ANY.map(sorted) | ANY.map(lambda pairs: sorted(set(pairs)))
 
 
 def table_of(pairs: list[tuple[int, int]]) -> pa.Table:

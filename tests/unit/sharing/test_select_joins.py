@@ -171,6 +171,31 @@ def test_hundreds_of_queries_in_groups_of_several_words(name: str, seed: int) ->
     agrees(found, case.triples({slot for slot in range(700) if slot % 7}), drivers, stored)
 
 
+@pytest.mark.parametrize("n_queries", [1_500, 4_000, 30_000])
+@pytest.mark.parametrize("n_cells", [1, 64])
+def test_groups_of_many_words_find_what_all_queries_do(n_queries: int, n_cells: int) -> None:
+    case = random_case(n_queries, n_queries, 200)
+    drivers, stored = case.batch()
+    every, grouped = indexed("vanilla"), ssi(n_cells=n_cells)
+    for strategy in (every, grouped):
+        strategy.add(np.arange(n_queries), queries_of(case.queries))
+        strategy.find(drivers, stored).pairs()
+        strategy.drop(np.arange(0, n_queries, 7))
+
+    expected, found = (each.find(drivers, stored) for each in (every, grouped))
+
+    theirs, ours = (
+        np.stack(each.pairs())[:, np.lexsort(each.pairs())] for each in (expected, found)
+    )
+    assert np.array_equal(theirs, ours)
+    affected = np.bincount(theirs[0], minlength=len(drivers))
+    described = found.descriptors()
+    longest = np.zeros(len(drivers), np.int64)
+    np.add.at(longest, described.drivers, np.maximum(described.lefts, described.rights))
+    assert bool(np.all(longest <= affected))
+    assert bool(np.all(affected <= described.at_most(len(drivers))))
+
+
 @pytest.mark.parametrize("name", MAKES)
 def test_a_driver_finds_the_same_alone_and_in_company(name: str) -> None:
     case = random_case(5, 300, 30)

@@ -116,14 +116,13 @@ class Answering:
     ) -> Iterator[Pairs]:
         """Yield combinations and their queries, at the time of the driver or so much later."""
         at, queries = listed(found.live)
-        times = found.times[at] + shift
+        found = Combinations(found.rows, found.times + shift, NO_BITS)
         if marks is not None:
-            kept = _among(queries, times, marks)
-            at, queries, times = at[kept], queries[kept], times[kept]
+            kept = _among(queries, found.times[at], marks)
+            at, queries = at[kept], queries[kept]
         for first in range(0, len(at), PAIRS_AT_ONCE):
             piece = slice(first, first + PAIRS_AT_ONCE)
-            rows = {leaf: places[at[piece]] for leaf, places in found.rows.items()}
-            some = Pairs(Combinations(rows, times[piece], NO_BITS), queries[piece])
+            some = Pairs.of(found, at[piece], queries[piece])
             exploring = self.exploring
             yield still_wanted(exploring.stems, some, exploring.queries, self.telling.functions)
 

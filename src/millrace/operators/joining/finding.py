@@ -156,7 +156,7 @@ class Finding:
         _, firsts, numbers = np.unique(
             found.rows[0] * radix + found.rows[1], return_index=True, return_inverse=True
         )
-        pairs, numbers = _taken(found, firsts), numbers.reshape(-1)
+        pairs, numbers = found.take(firsts), numbers.reshape(-1)
         mask = np.ones(len(pairs), np.bool_)
         for each in self.conditions.checks:
             rows = columns_of(self.stems, pairs, [each.condition])
@@ -168,12 +168,7 @@ class Finding:
             value = as_array(evaluate(asked.value, rows, self.functions), len(pairs))
             if not (asked.hint and value.null_count):
                 kept &= _inside(ranged.coder(value)[numbers], ranged, wanted)
-        return _taken(found, np.flatnonzero(kept)), wanted[kept]
-
-
-def _taken(found: Combinations, at: Ints) -> Combinations:
-    rows = {leaf: places[at] for leaf, places in found.rows.items()}
-    return Combinations(rows, found.times[at], NO_BITS)
+        return found.take(np.flatnonzero(kept)), wanted[kept]
 
 
 def _inside(codes: Ints, ranged: Ranged, wanted: Ints) -> Bools:

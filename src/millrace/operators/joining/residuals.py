@@ -16,7 +16,7 @@ import numpy as np
 
 from millrace.kernels.arrays import Bools, Ints
 from millrace.operators.joining.alike import numbered_places
-from millrace.operators.joining.exploring import NO_BITS, Combinations, columns_of
+from millrace.operators.joining.exploring import Combinations, columns_of
 from millrace.operators.joining.queries import Queries
 from millrace.operators.joining.stems import Functions, Stems, truth
 from millrace.operators.relational.timed import take_rows
@@ -29,9 +29,7 @@ def left_over(
     """Return the places of combinations for which all is true that their queries still ask."""
     kept = np.arange(len(found))
     for each in sorted(queries.unsettled, key=_calls):
-        rows = {leaf: places[kept] for leaf, places in found.rows.items()}
-        some = Combinations(rows, found.times[kept], NO_BITS)
-        kept = kept[_true(each, stems, some, queries, wanted[kept], functions)]
+        kept = kept[_true(each, stems, found.take(kept), queries, wanted[kept], functions)]
     return kept
 
 
@@ -50,8 +48,7 @@ def _true(
             places = [(wanted, len(queries))]
             places += [(each, len(stems.leaves[leaf])) for leaf, each in named.items()]
             numbers, firsts = numbered_places(places, len(wanted))
-            rows = {leaf: each[firsts] for leaf, each in found.rows.items()}
-            found, wanted = Combinations(rows, found.times[firsts], NO_BITS), wanted[firsts]
+            found, wanted = found.take(firsts), wanted[firsts]
     columns = columns_of(stems, found, [condition])
     parameters = take_rows(queries.parameters, wanted)
     mask = truth(condition, columns, functions, parameters)

@@ -76,7 +76,7 @@ class Work:
                 return weighed, self._told([*self._found(finding, probes, way)])
         every, parts = np.arange(len(self.prepared.queries)), []
         for block, answering in self._by_lineage(every):
-            parts += [Pairs(each.found, block[each.queries]) for each in answering.coming()]
+            parts += [each.numbered_from(int(block[0])) for each in answering.coming()]
         return weighed, self._told(parts)
 
     def _told(self, pairs: list[Pairs]) -> Rows:
@@ -101,7 +101,7 @@ class Work:
         for probe in probes:
             strategy = self.prepared.strategy(way, probe.driver)
             for found, wanted in finding.found(probe, strategy):
-                yield still_wanted(self.stems, Pairs(found, wanted), queries, functions)
+                yield still_wanted(self.stems, Pairs.of_each(found, wanted), queries, functions)
 
     def news(self, came: Rows) -> Rows:
         """Leave out what is equal to something that goes at the same instant."""
@@ -122,7 +122,7 @@ class Work:
         every, parts = np.arange(len(self.prepared.queries)), []
         for block, answering in self._by_lineage(every):
             going = answering.going(begin, end)
-            parts += [Pairs(each.found, block[each.queries]) for each in going]
+            parts += [each.numbered_from(int(block[0])) for each in going]
         pairs, queries = Pairs.concat(parts), self.prepared.queries
         return told_rows(self.stems, pairs, queries, self.telling, timed=True)
 

@@ -81,8 +81,9 @@ class Repeating(RowCounts):
 
 def ordered(rows: pa.RecordBatch, times: Ints, copies: Ints) -> Elements:
     """Return copies of rows in order of time, and at one instant in canonical order."""
-    at = np.repeat(np.arange(len(copies)), copies)
-    rows, times = take_rows(rows, at), times[at]
+    if (copies != 1).any():
+        at = np.repeat(np.arange(len(copies)), copies)
+        rows, times = take_rows(rows, at), times[at]
     columns = [pa.array(times), *rows.columns]
     table = pa.table(columns, names=[TIME, *rows.schema.names])
     numbers = takewhile(lambda name: _whole(table.column(name)), rows.schema.names)

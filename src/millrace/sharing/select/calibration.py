@@ -79,9 +79,11 @@ def _ranges(random: np.random.Generator, middle: Ints, magnitude: float) -> tupl
     return middle - half, middle + half
 
 
-def _trials(builds: dict[str, Build], n_trials: int) -> Iterator[measuring.Trial]:
+def random_trials(
+    builds: dict[str, Build], n_trials: int, *, seed: int = 7
+) -> Iterator[measuring.Trial]:
     """Let every index name the affected queries of random trials."""
-    random = np.random.default_rng(7)
+    random = np.random.default_rng(seed)
     for _ in range(n_trials):
         trial = random_trial(random)
         batch = Batch.of(trial.drivers, trial.stored)
@@ -96,7 +98,7 @@ def _trials(builds: dict[str, Build], n_trials: int) -> Iterator[measuring.Trial
 
 def calibrate(builds: dict[str, Build], n_trials: int = N_TRIALS) -> dict[str, Prices]:
     """Measure, and return prices for each index."""
-    return measuring.measured(_trials(builds, n_trials), PRICES)
+    return measuring.measured(random_trials(builds, n_trials), PRICES)
 
 
 def prices_of_machine(path: Path | None = None) -> dict[str, Prices]:

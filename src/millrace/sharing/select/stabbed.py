@@ -9,7 +9,7 @@ Invariants: a group's bits begin with a word and leave at least one to spare; by
 end each query has one bit; both are set in a cell's state exactly if the query selects the cell's
 code and is not forgotten.
 
-Cost: 112 bytes a query, and 1/4 byte a query and cell: 1.6 MB for 100,000 queries and 64 cells.
+Cost: 136 bytes a query, and 1/4 byte a query and cell: 1.6 MB for 100,000 queries and 64 cells.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from millrace.sharing.found import Descriptors, Pairs, joined
 from millrace.sharing.partition import canonical
 from millrace.sharing.queries import SelectQueries
 from millrace.sharing.select.batch import Load, by_code
-from millrace.sharing.select.index import n_holding
 from millrace.sharing.select.pieces import in_pieces
 
 CELLS = 64
 MOST_WORDS = 1 << 21  # of the states of all cells together: 32 MB
 MOST_CHANCES = 1 << 21
+ALIGNED = 8
+"""Words that are counted at once: a group of many has a multiple of that, and none is left over."""
 
 
 class _Bits(NamedTuple):
@@ -55,14 +56,12 @@ class Stabbed:
 
     def __init__(self, queries: SelectQueries, slots: Ints, n_cells: int) -> None:
         self._groups, self._bits = _grouped(queries, slots)
-        self._enter, self._enter_at = self._turns(queries.driver_low)
-        self._leave, self._leave_at = self._turns(queries.driver_high)
-        ends = np.sort(np.concatenate((self._enter.codes, self._leave.codes)))
+        self._turns, self._turns_at = _turns(queries, self._bits)
+        self._standing = np.append(0, np.cumsum(self._turns.steps))  # after so many turns
+        ends = self._turns.codes
         n_cells = min(n_cells, ends.size, MOST_WORDS // max(int(self._groups.word_first[-1]), 1))
         codes = np.unique(ends[np.arange(1, n_cells) * ends.size // max(n_cells, 1)])
-        self._cells: Cells = snapshots(
-            codes, self._enter, self._leave, int(self._groups.word_first[-1])
-        )
+        self._cells: Cells = snapshots(codes, self._turns, int(self._groups.word_first[-1]))
 
     @classmethod
     def build(cls, queries: SelectQueries, slots: Ints, n_cells: int = CELLS) -> Self:
@@ -73,14 +72,6 @@ class Stabbed:
     def n_groups(self) -> int:
         """How many stabbing points there are."""
         return self._groups.points.size
-
-    def _turns(self, codes: Ints) -> tuple[Turns, Ints]:
-        """Sort queries by when they enter or leave; return that, and the place of each position."""
-        order = np.argsort(codes, kind="stable")
-        places = np.empty_like(order)
-        places[order] = np.arange(order.size)
-        bits = (each[order].astype(np.int32) for each in self._bits)
-        return Turns(codes[order], *bits), places
 
     def describe(self, probes: Probes) -> Descriptors:
         """Count the affected queries of each driver, by group."""
@@ -109,9 +100,11 @@ class Stabbed:
         self, probes: Probes, order: Ints, chances: Chances, described: Ints32, n_pairs: int
     ) -> tuple[int, tuple[int, tuple[Ints, Ints]]]:
         """Return numbers of descriptors and of pairs, and the pairs if there is room for some."""
-        turns = self._enter, self._leave, self._cells
         paired = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
-        n_described, n_pairs = sweep(probes, order, chances, self._groups, turns, described, paired)
+        turning = self._turns, self._cells
+        n_described, n_pairs = sweep(
+            probes, order, chances, self._groups, turning, described, paired
+        )
         return n_described, (n_pairs, paired)
 
     @property
@@ -120,8 +113,7 @@ class Stabbed:
 
     def forget(self, positions: Ints) -> None:
         """Find these queries no more: their bits are clear in all states and stay so."""
-        for turns, places in ((self._enter, self._enter_at), (self._leave, self._leave_at)):
-            turns.word_stops[places[positions]] = -1
+        self._turns.word_stops[self._turns_at[:, positions]] = -1
         for words, bits in (
             (self._cells.low_words, self._bits.low),
             (self._cells.high_words, self._bits.high),
@@ -134,8 +126,8 @@ class Stabbed:
 
         Shared are searches for the groups of its segment, those groups, and the sweep.
         """
-        n_queries = max(self._enter.codes.size, 1)
-        selected = n_holding(self._enter.codes, self._leave.codes, load.codes)
+        n_queries = max(self._turns.codes.size // 2, 1)
+        selected = self._standing[np.searchsorted(self._turns.codes, load.codes, "right")]
         n_groups, hit = self._reached(load)
         searches = np.minimum(self.n_groups, load.n_stored) * load.searches() / load.n_shared
         n_turns = min(2 * load.n_drivers, load.n_drivers + 2 * self._cells.codes.size + 2)
@@ -161,14 +153,28 @@ class Stabbed:
         )
         n_hit = chances.low_stops + chances.high_stops - 128 * groups.word_first[chances.groups]
         sums = np.append(0, np.cumsum(np.minimum(n_hit, groups.sizes[chances.groups])))
-        shares = np.diff(sums[chances.first]) / max(self._enter.codes.size, 1)
+        shares = np.diff(sums[chances.first]) / max(self._turns.codes.size // 2, 1)
         return load.told(np.diff(chances.first)), load.told(shares)
+
+
+def _turns(queries: SelectQueries, bits: _Bits) -> tuple[Turns, Ints]:
+    """Sort where queries enter and leave; return that, and the two places of each position."""
+    n_queries = len(queries)
+    codes = np.concatenate((queries.driver_low, queries.driver_high + 1))
+    order = np.argsort(codes, kind="stable")
+    places = np.empty_like(order)
+    places[order] = np.arange(order.size)
+    steps = np.where(order < n_queries, 1, -1).astype(np.int32)
+    turned = (each[order % n_queries].astype(np.int32) for each in bits)
+    return Turns(codes[order], steps, *turned), places.reshape(2, n_queries)
 
 
 def _grouped(queries: SelectQueries, slots: Ints) -> tuple[Groups, _Bits]:
     parted = canonical(queries.stored_low, queries.stored_high)
     word_first = np.zeros(parted.sizes.size + 1, np.int64)
-    np.cumsum(parted.sizes // 64 + 1, out=word_first[1:])
+    n_words = parted.sizes // 64 + 1
+    n_words = np.where(n_words > ALIGNED // 2, -(-n_words // ALIGNED) * ALIGNED, n_words)
+    np.cumsum(n_words, out=word_first[1:])
     starts = np.cumsum(parted.sizes) - parted.sizes
     shifts = starts - 64 * word_first[:-1]
     by_low = np.lexsort((queries.stored_low, parted.groups))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from millrace.kernels.arrays import Bits, Bools, Hashes, Ints
-from millrace.operators.joining import choosing, exploring, prepared, rules
+from millrace.operators.joining import answers, choosing, exploring, prepared, rules, working
 from millrace.operators.joining.pairing import BANDS, WINDOWS
 from millrace.operators.keys import N_BUCKETS, bucket_of, hash_columns
 from millrace.operators.query_sets import unpacked
@@ -294,9 +294,30 @@ def test_pieces_may_be_of_any_size(case: Any) -> None:
     family, some, world, cuts = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exploring, "ROWS_AT_ONCE", 2)
-        found = Trial(family, some, world).told(cuts)
+        patch.setattr(answers, "PAIRS_AT_ONCE", 3)
+        found = Trial(family, some, world, "lineage").told(cuts)
 
     assert found == expected(family, some, world)
+
+
+@settings(max_examples=max(DRAWN // 3, 1))
+@given(cases(most=2), st.sampled_from(["istream", "dstream"]))
+def test_blocks_of_queries_are_told_the_same(case: Any, kind: StreamKind) -> None:
+    """Each query stands many times, in several words: all of them are told what one is."""
+    family, some, world, cuts = case
+    n_times = 1 + 150 // max(len(some), 1)
+    many = [replace(each, qid=each.qid + 1_000 * at) for at in range(n_times) for each in some]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(working, "CELLS_AT_ONCE", 1)
+        found = Trial(family, many, world, "lineage", kind).told(cuts)
+
+    assert found == Counter(
+        {
+            (qid + 1_000 * at, *rest): n_rows
+            for (qid, *rest), n_rows in expected(family, some, world, kind).items()
+            for at in range(n_times)
+        }
+    )
 
 
 @st.composite
