@@ -31,6 +31,8 @@ def places() -> Iterator[Places]:
 # The others take longer than these; they are for `make test`.
 QUICK = ("plain",)
 WITH_PLANS = ("resharded",)
+# Plans take longer, and in so many epochs every point is passed.
+PLANNED = Scenario(13, plans=True)
 _MARKED = [
     pytest.param(each, id=each.name, marks=() if each.name in QUICK else pytest.mark.slow)
     for each in CONFIGURATIONS
@@ -41,7 +43,7 @@ _MARKED = [
 def record(request: pytest.FixtureRequest, places: Places) -> Record:
     """The undisturbed run of each configuration in turn."""
     how: Configuration = request.param
-    return undisturbed(Scenario(plans=how.name in WITH_PLANS), how, places())
+    return undisturbed(PLANNED if how.name in WITH_PLANS else Scenario(), how, places())
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +55,7 @@ def spread_record(places: Places) -> Record:
 @pytest.fixture(scope="session")
 def planned_record(places: Places) -> Record:
     """The undisturbed run of the scenario with plans, in a configuration that no other has."""
-    return undisturbed(Scenario(plans=True), configuration("plain"), places())
+    return undisturbed(PLANNED, configuration("plain"), places())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -36,12 +36,12 @@ UNREACHED = {"unmerged": {"merge.before", "merge.after"}}
 # Rows travel where plans stand and shards are apart. One configuration has plans in all of its
 # tests; for the others there is a short scenario.
 HOPS = ("hop.before", "hop.after")
-HOPPING = ("spread", "oversize")
+HOPPING = ("oversize",)
 SHORT = 12
 
 # One crash after another is for configurations that differ most; one at each point is for all.
-OFTEN = ("spread", "oversize", "resharded", "unmerged")
-DISK_ERRORS = {"fail": ("files", "oversize"), "full": ("spread", "unmerged")}
+OFTEN = ("spread", "resharded", "unmerged")
+DISK_ERRORS = {"fail": ("oversize",), "full": ("spread",)}
 
 EPOCHS_AFTER = 1
 
@@ -69,11 +69,10 @@ def check_delivered(record: Record, process: Process, directory: Path) -> None:
     assert not differences(contents(directory), expected)
 
 
-def check_happened(run: Disturbed, record: Record) -> None:
+def check_happened(run: Disturbed) -> None:
     """Check that crashes were no empty threat; some things may have become due in another epoch."""
     missed = [each.point for each in run.crashes if each.point not in run.happened]
     assert set(missed) <= MOVING
-    assert set(run.happened) | MOVING >= set(record.passings)
     assert len(run.happened) > 0.9 * len(run.crashes)
 
 
@@ -169,15 +168,15 @@ def test_a_crash_between_two_stages_changes_nothing(how: str, places: Places) ->
 
 
 def test_a_crash_in_every_epoch_changes_nothing(record: Record, places: Places) -> None:
-    """Every epoch has its crash, each point has some; an epoch run again is cut otherwise."""
+    """Every epoch has its crash, at as many points as can be; one run again is cut otherwise."""
     if record.how.name not in OFTEN:
-        pytest.skip("four configurations have a crash in every epoch")
+        pytest.skip("three configurations have a crash in every epoch")
     crashes, directory = one_crash_an_epoch(record), places()
     run = Disturbed(record, crashes, directory, moved=True)
     process = run.run()
     process.close()
 
-    check_happened(run, record)
+    check_happened(run)
     assert not differences(process.observe(), record.after[-1])
     assert not differences(contents(directory), record.delivered)
     check_sound(run.files)
@@ -276,13 +275,13 @@ def test_an_error_of_the_disk_in_every_epoch_changes_nothing(
     record: Record, action: str, places: Places
 ) -> None:
     if record.how.name not in DISK_ERRORS[action]:
-        pytest.skip("two configurations for each error")
+        pytest.skip("one configuration for each error")
     crashes, directory = one_crash_an_epoch(record, action), places()
     run = Disturbed(record, crashes, directory)
     process = run.run()
     process.close()
 
-    check_happened(run, record)
+    check_happened(run)
     assert not differences(process.observe(), record.after[-1])
     assert not differences(contents(directory), record.delivered)
     check_sound(run.files)
