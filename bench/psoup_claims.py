@@ -16,7 +16,7 @@ from bench.report import Figure
 Lines = Mapping[str, Mapping[int, float]]
 ByCount = Mapping[int, Lines]
 
-FROM = 1 << 13
+FROM = 1 << 14
 """The window from which on a call costs more than to be called."""
 ALIKE = 4.0
 """P and C are "about the same" in the paper where its Table 2 has them apart by up to 3.7."""

@@ -40,7 +40,7 @@ _PLAIN = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class FeedSpec:
     """A feed: its stream, the columns of its answers, and what of them is kept for readers.
 

@@ -23,7 +23,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -34,6 +33,7 @@ from millrace.operators.relational.events import DUE
 from millrace.operators.relational.state import state_schema
 from millrace.plan.bands import Laid
 from millrace.plan.placement import FIRST
+from millrace.remembering import remembered
 from millrace.schema import Schema
 from millrace.state.store_state import StoreSpec
 
@@ -91,7 +91,7 @@ def kept_back(feed: FeedSpec) -> int:
     return feed.retain + seen_for(feed)
 
 
-@lru_cache(maxsize=100_000)
+@remembered
 def seen_for(feed: FeedSpec) -> int:
     """Return for how long answers depend on an element after its time, where that has an end."""
     assert feed.plan is not None, "only plans read elements"

@@ -23,6 +23,7 @@ from millrace.plan.panes import PaneWay
 from millrace.plan.relation_json import plan_from_json, plan_to_json
 from millrace.plan.relations import StreamOf, Windowed
 from millrace.plan.scopes import inputs
+from millrace.remembering import remembered
 from millrace.schema import Schema, type_named
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ CHANGE = "_change"
 """The column of a relation's answers that says whether a row came (1) or went (-1)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class PlanSpec:
     """What a plan tells, which streams and tables it reads, and by which columns those are spread.
 
@@ -125,7 +126,7 @@ def compiled(feed: FeedSpec, catalog: Catalog) -> Plan:
     return catalog.operators.setdefault(feed.number, found)
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=256)
 def _compiled(
     plan: PlanSpec,
     schemas: tuple[tuple[str, Schema], ...],
@@ -154,7 +155,7 @@ def forgets_after(plan: PlanSpec) -> int | None:
     return max(known) if len(known) == len(found) else None
 
 
-@lru_cache(maxsize=10_000)
+@remembered
 def ordered_sources(plan: PlanSpec) -> frozenset[str]:
     """Return the streams whose elements have to be in order: windows of rows count them."""
     found, waiting = set[str](), [each.relation for each in plan.told]

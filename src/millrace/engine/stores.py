@@ -7,7 +7,6 @@ again, so what is dropped and declared anew under the same name starts empty.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 import pyarrow as pa
 
@@ -19,6 +18,7 @@ from millrace.engine.resting import marks_stores
 from millrace.engine.retention import retained
 from millrace.engine.streams import StreamSpec
 from millrace.operators.query_sets import SETS
+from millrace.remembering import remembered
 from millrace.state.store_state import StoreSpec
 
 _ORDER = [("_key", pa.uint64()), ("_time", pa.int64())]
@@ -128,7 +128,7 @@ def store_specs(catalog: Catalog) -> Iterator[tuple[str, StoreSpec]]:
     yield from marks_stores(catalog)
 
 
-@lru_cache(maxsize=100_000)
+@remembered
 def store_specs_of(feed: FeedSpec) -> tuple[tuple[str, StoreSpec], ...]:
     """Give the stores of a feed's answers, one for each form."""
     late = [*_ORDER, ("_late", pa.bool_())]

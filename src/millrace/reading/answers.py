@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from millrace.reading.gathered import Answers, gathered_answers, within_int64
 from millrace.reading.plans_anew import plan_answers
 from millrace.reading.room import Room, Wanted, certain_rows
 from millrace.reading.window import Instant, times_of
+from millrace.remembering import remembered
 from millrace.state.lookup import lookup
 from millrace.state.manifest import Manifest, Run, StoreState
 from millrace.state.merge import EPOCH, with_epoch
@@ -215,7 +215,7 @@ def _newest(
         yield from read.get(run.id, ())
 
 
-@lru_cache(maxsize=10_000)
+@remembered
 def no_answers(feed: FeedSpec, fan_out: FanOut) -> pa.Table:
     """Return a table without rows, in the columns in which the answers of a feed are told."""
     store = answer_store(feed, fan_out)

@@ -62,7 +62,8 @@ def answers_found_anew(
     last = bool(wanted.last)
     needed = sorted(frozenset().union(*(each.columns for each in asked))) if few else None
     for part in rows_between(root, manifest, feed, wanted.times, needed, newest_first=last):
-        rows = part.filter(pa.array(_kept(part, stretch)))
+        kept = _kept(part, stretch)
+        rows = part if kept.all() else part.filter(pa.array(kept))
         found = (
             _one_by_one(asked, rows, functions or {})
             if few
