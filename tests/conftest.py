@@ -68,7 +68,7 @@ FUZZ_MINUTES = float(os.environ.get("FUZZ_MINUTES", "0"))
 # No deadline: the first call of a kernel compiles it. On a loaded machine drawing may be slow.
 _always = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 # The same examples each time, so that a change is judged by itself; `make fuzz` looks further.
-settings.register_profile("quick", _always, max_examples=12, derandomize=True)
+settings.register_profile("quick", _always, max_examples=8, derandomize=True)
 settings.register_profile("nightly", _always, max_examples=20_000)
 settings.load_profile(PROFILE)
 
