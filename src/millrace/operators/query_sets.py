@@ -44,8 +44,8 @@ def unpacked(sets: pa.Array) -> tuple[Ints, Ints]:
 
 
 def rows_of_ids(bounds: Ints) -> Ints:
-    """Return of which row each id is."""
-    return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    """Return of which row each id is; in four bytes, since there may be millions."""
+    return np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
 
 
 def expanded(rows: pa.Table, key: str, query: int | None = None) -> pa.Table:
