@@ -42,6 +42,7 @@ from millrace.state.log import Log
 from millrace.state.lookup import go_on
 from millrace.state.manifest import Delta, Manifest, apply
 from millrace.state.names import COMMITS, MissingError, number_of, numbered
+from millrace.state.piece import Piece
 from millrace.state.root import Root
 from millrace.state.run_file import forget
 from millrace.state.run_store import load_manifest, read_delta
@@ -58,8 +59,8 @@ class News:
     after: int
     epoch: int
     changes: int
-    stores: frozenset[str] | None = None
-    """The stores to which something was added; None if that is not known."""
+    added: tuple[tuple[str, Piece], ...] | None = None
+    """What each commit has added, and to which store; None if that is not known."""
     statistics: tuple[dict[str, Any], ...] = ()
     """Those of each epoch."""
 
@@ -173,9 +174,15 @@ class Reader:
             self._open()
             self._expired = False
             return News(after, self.manifest.epoch, self._number - before)
-        stores = frozenset(name for delta in deltas for name in delta.added)
+        added = tuple(
+            (name, piece)
+            for delta in deltas
+            for name, runs in delta.added.items()
+            for run in runs
+            for piece in run
+        )
         measured = tuple(delta.facts.get("statistics", {}) for delta in deltas)
-        return News(after, self.manifest.epoch, self._number - before, stores, measured)
+        return News(after, self.manifest.epoch, self._number - before, added, measured)
 
     def close(self) -> None:
         """Give the lease up."""

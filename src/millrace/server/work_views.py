@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ from millrace.reading.reader import News, Reader
 from millrace.server.principals import Principal
 from millrace.server.query_views import QueryInfo, infos
 from millrace.server.state_sizes import FOUND, bytes_by_feed, found_by_query, told_by_query
-from millrace.state.store_state import Run
+from millrace.state.piece import Piece
 
 MOST_EPOCHS = 4_096
 FEW_ANSWERS = 200
@@ -79,16 +79,14 @@ class Costs:
             after, self._seen = self._seen, manifest.epoch
             if manifest.epoch <= after:
                 return
-            stores = None if news is None or news.after != after else news.stores
-            for name in manifest.stores if stores is None else stores:
+            added = None if news is None or news.after != after else news.added
+            for name, piece in self._kept(after) if added is None else added:
                 if name not in manifest.stores:
                     continue
-                runs = [each for each in manifest.stores[name].runs if each.epoch > after
-                        and (each.level == 0 or after < 0)]  # fmt: skip
                 if (found := answers_in(name)) and "rows" in found[0]:
-                    self._count(name, runs)
+                    self._count(name, piece)
                 elif is_found(name):
-                    self._count_found(runs)
+                    self._count_found(piece)
             last = manifest.facts.get("statistics", {})
             for spelt in (news.statistics if news is not None else ()) or (last,):
                 if spelt:
@@ -172,21 +170,24 @@ class Costs:
         found = sum(self._totals.get(name, 0) for name in lazy if who.sees(name))
         return own + int(self._bytes().get(FOUND, 0) * found / max(self._n_found, 1))
 
-    def _count(self, store: str, runs: list[Run]) -> None:
-        for run in runs:
-            for piece in run.pieces:
-                qids, counts = told_by_query(self._reader.root, store, piece)
-                self._grow(int(qids[-1]) if qids.size else 0)
-                self._counts[qids.astype(np.int64)] += counts
+    def _kept(self, after: int) -> Iterator[tuple[str, Piece]]:
+        """Yield what is kept of the epochs since one: what was not merged yet; or all there is."""
+        for name, store in self._reader.manifest.stores.items():
+            for run in store.runs:
+                if run.epoch > after and (run.level == 0 or after < 0):
+                    yield from ((name, piece) for piece in run.pieces)
 
-    def _count_found(self, runs: list[Run]) -> None:
+    def _count(self, store: str, piece: Piece) -> None:
+        qids, counts = told_by_query(self._reader.root, store, piece)
+        self._grow(int(qids[-1]) if qids.size else 0)
+        self._counts[qids.astype(np.int64)] += counts
+
+    def _count_found(self, piece: Piece) -> None:
         """Count answers that share the rows of their stream: sets of rows, by query."""
-        for run in runs:
-            for piece in run.pieces:
-                qids, counts, _ = found_by_query(self._reader.root, piece)
-                self._grow(int(qids.max(initial=0)))
-                self._counts[qids.astype(np.int64)] += counts
-                self._n_found += int(counts.sum())
+        qids, counts, _ = found_by_query(self._reader.root, piece)
+        self._grow(int(qids.max(initial=0)))
+        self._counts[qids.astype(np.int64)] += counts
+        self._n_found += int(counts.sum())
 
     def _grow(self, qid: int) -> None:
         if qid >= self._counts.size:

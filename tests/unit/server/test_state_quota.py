@@ -114,6 +114,25 @@ def test_sets_that_were_folded_count_as_many_rows_as_before(session: Session) ->
     assert found == [40, 160]
 
 
+@pytest.mark.parametrize("policy", ["lazy", "eager"])
+def test_who_looks_seldom_counts_what_was_merged_meanwhile(session: Session, policy: str) -> None:
+    few = session.query(FEW, name="acme/few", retain="1 hour", policy=policy)
+    for_all = session.query(ALL, name="beta/all", retain="1 hour", policy=policy)
+    run = played(session, n_epochs=0)
+    feed(run, 0, n_rows=4)
+    reader = Reader(session.engine.root)
+    costs = Costs(reader)
+    costs.follow(reader.follow())
+    for epoch in range(1, 40):
+        feed(run, epoch, n_rows=4)
+        if epoch % 13 == 0:
+            costs.follow(reader.follow())
+    costs.follow(reader.follow())
+
+    assert any(run.level for store in reader.manifest.stores.values() for run in store.runs)
+    assert [costs.of(each.feed, each.id)[0] for each in (few, for_all)] == [40, 160]
+
+
 def test_a_tenant_is_told_its_part_of_what_is_shared(session: Session) -> None:
     session.query(ALL, name="acme/all", retain="1 hour", policy="lazy")
     session.query(FEW, name="beta/few", retain="1 hour", policy="lazy")
