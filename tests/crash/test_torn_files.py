@@ -19,7 +19,7 @@ from millrace.testing.mortal_root import copied
 
 Places = Callable[[], Path]
 
-EPOCH = 22
+EPOCH = 13
 DETECTED = ("commits/", "registry/", "epochs/", "catalogs/", "queries/")
 HARMLESS = ("runs/", "snapshots/", "registry-snapshots/", "terms/")
 
